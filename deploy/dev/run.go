@@ -27,7 +27,9 @@ func runDemo(ctx context.Context) error {
 	return demo.Run(ctx, screen(), filepath.Join(root, ".local"))
 }
 
-// runStack runs the stack until ctx ends.
+var errStoreEnded = errors.New("stopped because a store ended; start it again with the same command, the data is kept")
+
+// runStack runs the stack until ctx ends, or a store does.
 func runStack(ctx context.Context) error {
 	out := screen()
 	started := time.Now()
@@ -52,7 +54,10 @@ func runStack(ctx context.Context) error {
 	env, err := prepare(ctx, s)
 	if err == nil {
 		welcome(out, s, env, time.Since(started))
-		wait(ctx, out, s)
+		if err = s.Supervise(ctx, restarts{out}); err != nil {
+			out.Bad("%v", err)
+			err = errStoreEnded // All of it has been shown.
+		}
 	}
 	return errors.Join(err, drain(ctx, out, s))
 }
@@ -139,18 +144,25 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 	}
 }
 
-// wait returns when ctx ends. Meanwhile it prints the members that end by themselves.
-func wait(ctx context.Context, out *demo.Screen, s *stack.Stack) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case exit := <-s.Exits():
-			out.Line("")
-			out.Bad("%s ended by itself (%s); everything else keeps running. The end of %s:", exit.Name, exit.How(), exit.Log)
-			for line := range strings.Lines(exit.Tail) {
-				out.Line("    %s", strings.TrimRight(line, "\n"))
-			}
-		}
+// restarts shows what becomes of members that end by themselves.
+type restarts struct{ out *demo.Screen }
+
+// Ended implements stack.Reporter. The end of the log is shown the first time only, and not for a program that was killed.
+func (r restarts) Ended(exit stack.Exit, pause time.Duration, again bool) {
+	r.out.Bad("%s ended by itself (%s) and is started again in %s; its log: %s", exit.Name, exit.How(), pause, exit.Log)
+	if again || exit.Killed() {
+		return
 	}
+	for line := range strings.Lines(exit.Tail) {
+		r.out.Line("    %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// Ready implements stack.Reporter.
+func (r restarts) Ready(name string, took time.Duration, err error) {
+	if err != nil {
+		r.out.Bad("%s runs again and is not ready: %v", name, err)
+		return
+	}
+	r.out.Good("%s is ready again, %d ms after its start", name, took.Milliseconds())
 }
