@@ -38,7 +38,7 @@ func runStack(ctx context.Context) error {
 		Durable:     true,
 		DatabaseURL: os.Getenv("SWITCHYARD_DATABASE_URL"),
 		RedisURL:    os.Getenv("SWITCHYARD_REDIS_URL"),
-		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},
+		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakePush, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},
 		FakeArgs:    []string{"--verbose"},
 		WebPush:     true,
 		ToolRules:   stack.ToolRules,
@@ -116,23 +116,33 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 // welcome prints where everything is and what to try.
 func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration) {
 	out.Line("\n%s runs, after %.1f s. Ctrl-C drains and stops it.\n", out.Strong("Switchyard"), took.Seconds())
-	for _, service := range []stack.Service{stack.Edge, stack.Control, stack.Gateway, stack.WebhookEgress, stack.Notify} {
-		grpc := ""
-		if address := s.GRPC(string(service)); address != "" {
-			grpc = "   gRPC " + address
-		}
-		out.Line("  %-17s %s%s", service, s.URL(string(service)), grpc)
+	place := func(name, address, what string) {
+		out.Line("  %-18s %s%s", name, address, strings.TrimRight("   "+what, " "))
 	}
-	out.Line("  %-17s %s   web push and the in-app feed in this browser", "notify demo page", s.DemoURL())
-	out.Line("  %-17s %s/console/   sign in with OPERATOR_TOKEN of the settings below", "operators' console", s.URL(string(stack.Control)))
-	receiver := s.FakeURL(stack.FakeWebhook)
-	out.Line("  %-17s %s   what arrived: %s/_arrivals", "webhook receiver", receiver, receiver)
-	out.Line("  %-17s %s   an OpenAI- and Anthropic-like server to point the gateway at", "fake provider", s.FakeURL(stack.FakeProvider))
-	out.Line("  %-17s %s   tools for agents: deploy/examples/recipes/approve-a-tool-call.md", "fake tool server", s.FakeURL(stack.FakeTools)+"/mcp")
+	for _, service := range []stack.Service{stack.Edge, stack.Control, stack.Gateway, stack.WebhookEgress, stack.Notify} {
+		grpc := s.GRPC(string(service))
+		if grpc != "" {
+			grpc = "gRPC " + grpc
+		}
+		place(string(service), s.URL(string(service)), grpc)
+	}
+	out.Line("\n  In a browser")
+	place("operators' console", s.URL(string(stack.Control))+"/console/", "sign in with OPERATOR_TOKEN of the settings below")
+	place("documents", env.EdgeURL+"/docs", "for customers: routes, errors, webhooks; those of a service: its address with /docs")
+	place("notify demo page", s.DemoURL(), "web push, also without a vendor, and the in-app feed in this browser")
+	out.Line("\n  In place of third parties")
+	place("webhook receiver", env.ReceiverURL, "what arrived: "+env.ReceiverURL+"/_arrivals")
+	place("provider", s.FakeURL(stack.FakeProvider), "an OpenAI- and Anthropic-like server to point the gateway at")
+	place("tool server", env.ToolServerURL, "tools for agents: deploy/examples/recipes/approve-a-tool-call.md")
+	place("push service", s.FakeURL(stack.FakePush), "what arrived: "+s.FakeURL(stack.FakePush)+"/_messages")
+	place("mailbox", s.FakeURL(stack.FakeMailbox), "what arrived: "+s.FakeURL(stack.FakeMailbox)+"/_messages")
+	place("Slack", s.FakeURL(stack.FakeSlack), "what arrived: "+s.FakeURL(stack.FakeSlack)+"/_messages")
+
 	envFile := demo.EnvFile(s.State())
-	out.Line("\n  logs      %s", filepath.Join(s.State(), "log"))
-	out.Line("  settings  %s (URLs, keys and tokens, for a shell to source)", envFile)
-	out.Line("  documents %s/docs (for customers: routes, errors, webhooks)", env.EdgeURL)
+	out.Line("\n  logs     %s", filepath.Join(s.State(), "log"))
+	out.Line("  settings %s (URLs, keys and tokens); for a shell in any folder:", envFile)
+	out.Line("           %s", demo.Source(envFile))
+	out.Line("  recipes  every route as a curl line: deploy/examples/recipes")
 
 	out.Line("\nThings to try from another terminal, or `make demo` for the main jobs:")
 	for i, p := range demo.Pastes(env, envFile) {

@@ -39,6 +39,9 @@ func Pastes(e Env, envFile string) []Paste {
 	}
 }
 
+// Source returns the line with which a shell takes the variables of the settings file.
+func Source(envFile string) string { return "set -a; . " + quote(envFile) + "; set +a" }
+
 func curl(url, key, flags, body string) string {
 	return strings.Join([]string{
 		"curl " + flags + quote(url),

@@ -64,6 +64,11 @@ func TestThePastedLinesWork(t *testing.T) {
 		return last()
 	}
 
+	output, err := exec.CommandContext(t.Context(), "/bin/sh", "-ec", Source(envFile)+`; sh -c 'echo "$EDGE_URL"'`).Output()
+	if err != nil || string(output) != base+"\n" {
+		t.Errorf("behind %s a program has EDGE_URL=%s: %v", Source(envFile), output, err)
+	}
+
 	pastes := Pastes(e, envFile)
 	for i, want := range []struct{ path, key string }{
 		{"/product/v1/ai/chat", "key-ai"},
