@@ -14,9 +14,25 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestUnknownCommandsGetHelp(t *testing.T) {
-	for _, args := range [][]string{nil, {"start"}, {"run", "now"}, {"demo", "x"}, {"stores"}, {"stores", "--"}, {"stores", "true"}, {"check"}, {"tests"}, {"tests", "--"}, {"tests", "go", "test"}, {"setup"}, {"setup", "--kubernetes"}, {"setup", "--kubernetes", "f"}, {"setup", "-x", "d"}} {
+	for _, args := range [][]string{nil, {"start"}, {"run", "now"}, {"demo", "x"}, {"stores"}, {"stores", "--"}, {"stores", "true"}, {"check"}, {"tests"}, {"tests", "--"}, {"tests", "go", "test"}, {"setup"}, {"setup", "--kubernetes"}, {"setup", "--kubernetes", "f"}, {"setup", "-x", "d"}, {"secret"}, {"secret", "d"}} {
 		if err := run(args); !errors.Is(err, errHelp) {
 			t.Errorf("dev %q: %v", args, err)
+		}
+	}
+}
+
+func TestSecret(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "operator-token"), []byte("the token\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := printSecret(&out, dir, "operator-token"); err != nil || out.String() != "the token\n" {
+		t.Errorf("printed %q, %v", out.String(), err)
+	}
+	for _, name := range []string{"operator", "../" + filepath.Base(dir) + "/operator-token", filepath.Join(dir, "operator-token"), "."} {
+		if err := printSecret(&out, dir, name); err == nil || !strings.Contains(err.Error(), "secret: ") {
+			t.Errorf("%s: %v, want an error", name, err)
 		}
 	}
 }
