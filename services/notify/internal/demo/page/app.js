@@ -95,7 +95,7 @@ navigator.serviceWorker?.addEventListener("message", report("device", async ({ d
 // --- a fake push service, in place of the browser's own ----------------------
 
 // It keeps subscriptions in memory, so the page makes a new one each time it is opened, in place of the stored one.
-const fake = { available: false, stored: "registration at the fake push service", path: "", last: "", timer: 0 };
+const fake = { available: false, stored: "registration at the fake push service", path: "", last: "", timer: 0, failed: false };
 
 async function subscribeAtFake() {
   await allow();
@@ -122,13 +122,20 @@ async function collect() {
   try {
     const { messages } = await call("GET", `/push-service/messages?limit=50&path=${encodeURIComponent(path)}`);
     if (path !== fake.path) return; // The subscription has changed meanwhile.
+    if (fake.failed) showDevice();
+    fake.failed = false;
     const { active } = await worker();
     for (const message of messages.slice(messages.findLastIndex(({ time }) => time === fake.last) + 1)) {
+      if (!message.plaintext) { // The service has been restarted and can't decrypt for this subscription any more.
+        await subscribeAtFake();
+        $("received").textContent = "A push is lost, because the push service was restarted: send it again.";
+        return;
+      }
       fake.last = message.time;
-      if (!message.plaintext) return subscribeAtFake(); // The service was restarted and doesn't know the subscription.
       active.postMessage({ kind: "deliver", text: message.plaintext });
     }
   } catch (error) {
+    fake.failed = true;
     $("device").textContent = error.message;
   }
   fake.timer = setTimeout(collect, 1000);
