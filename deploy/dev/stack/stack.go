@@ -26,7 +26,8 @@ type Options struct {
 	// Fixed makes every member listen where its setting or the documentation says, and
 	// fails when a port is taken. Otherwise all listen on free ports.
 	Fixed bool
-	// Durable makes commits reach the disk and keeps the data across Stop.
+	// Durable makes commits reach the disk and keeps the data across Stop, and the certificate of the fakes when they are
+	// started again.
 	Durable bool
 
 	DatabaseURL string // a Postgres server to use instead of starting one: an administrator's URL
