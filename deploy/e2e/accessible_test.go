@@ -34,14 +34,22 @@ type violation struct {
 const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
 	.then((results) => JSON.stringify(results.violations))`
 
-// views are the ways in which each page is checked.
+// views are the ways in which each page is checked: features of media, as pairs of name and value, and a width.
 var views = []struct {
-	name, scheme string
-	width        int64
-}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"phone", "light", 360}, {"dark phone", "dark", 360}}
+	name     string
+	features []string
+	width    int64
+}{
+	{"light", []string{colorScheme, "light"}, 1280},
+	{"dark", []string{colorScheme, "dark"}, 1280},
+	{"phone", []string{colorScheme, "light"}, 360},
+	{"dark phone", []string{colorScheme, "dark", "prefers-reduced-motion", "reduce"}, 390},
+	{"forced colours", []string{colorScheme, "dark", "forced-colors", "active"}, 1280},
+}
 
-// checkAccessible checks the page that a browser shows, in light and dark and at the width of a phone, where it must not
-// scroll sideways.
+const colorScheme = "prefers-color-scheme"
+
+// checkAccessible checks the page that a browser shows, in all views. At none of their widths it may scroll sideways.
 func checkAccessible(t *testing.T, ctx context.Context, page string) { //nolint:revive // The browser is the second argument of all helpers.
 	t.Helper()
 	axe, err := os.ReadFile(clients(t).file(t, "axe-core/axe.min.js"))
@@ -51,8 +59,12 @@ func checkAccessible(t *testing.T, ctx context.Context, page string) { //nolint:
 	for _, view := range views {
 		var found string
 		var width int64
+		var features []*emulation.MediaFeature
+		for i := 0; i < len(view.features); i += 2 {
+			features = append(features, &emulation.MediaFeature{Name: view.features[i], Value: view.features[i+1]})
+		}
 		err := chromedp.Run(ctx,
-			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: view.scheme}}),
+			emulation.SetEmulatedMedia().WithFeatures(features),
 			chromedp.EmulateViewport(view.width, 900),
 			chromedp.Evaluate(string(axe), nil),
 			chromedp.Evaluate(auditAxe, &found, awaitPromise),
@@ -91,6 +103,20 @@ func faultsOf(ctx context.Context) *[]string {
 		}
 	})
 	return &faults
+}
+
+// The services' pages of documents can be used by all, too.
+func TestPagesOfServices(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	clients(t)
+	for _, service := range []stack.Service{stack.Gateway, stack.WebhookEgress, stack.Notify} {
+		ctx := chrome(t)
+		if err := chromedp.Run(ctx, chromedp.Navigate(h.URL(string(service))+"/docs")); err != nil {
+			t.Fatal(err)
+		}
+		checkAccessible(t, ctx, string(service)+": /docs")
+	}
 }
 
 // The page of documents can be used by all, and loads nothing that its policy forbids.

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,22 @@ func (h *harness) signInToConsole(t *testing.T) browserPage {
 	p.run(t, chromedp.SendKeys("#token", h.Secrets().Operator+"\n"))
 	p.until(t, contains("organization", "operator")+` && document.getElementById("content").dataset.ready === "true"`)
 	return p
+}
+
+// checkAllViews checks all views that the page leads to, those with the names among them.
+func (p browserPage) checkAllViews(t *testing.T, names ...string) {
+	t.Helper()
+	var found []string
+	p.run(t, chromedp.Evaluate(`[...document.querySelectorAll('#nav a[href^="#/"]')].map((link) => link.getAttribute("href").slice(2))`, &found))
+	for _, name := range names {
+		if !slices.Contains(found, name) {
+			t.Errorf("the page does not lead to %s, but to %q", name, found)
+		}
+	}
+	for _, view := range found {
+		p.visit(t, view)
+		checkAccessible(t, p.ctx, view)
+	}
 }
 
 // actFor chooses an organization in the console.
@@ -91,13 +108,9 @@ func TestOperatorsConsole(t *testing.T) {
 	p.visit(t, "audit")
 	p.until(t, contains("audit", "console.call")+" && "+contains("audit", "POST /product/v1/webhooks/endpoints"))
 	p.until(t, `/\d/.test(document.querySelector("#audit tbody th").textContent)`) // when
-	for _, view := range []string{
-		"organizations", "account", "endpoints", "deliveries", "alerts", "spend", "inbox", "sends", "limits", "approvals", "budget", "all-keys", "plans", "audit",
-		"all-deliveries-of-all", "dead-letters", "all-endpoints", "events",
-	} {
-		p.visit(t, view)
-		checkAccessible(t, p.ctx, view)
-	}
+	p.checkAllViews(t, "organizations", "all-deliveries-of-all", "dead-letters", "all-endpoints", "circuits", "all-sends", "events", "registrations",
+		"all-keys", "plans", "shared-tools", "audit", "account", "endpoints", "deliveries", "event-types", "alerts", "spend", "inbox", "sends", "limits",
+		"approvals", "approvers", "devices", "tools", "budget")
 
 	// The gateway's own page needs no further sign-in.
 	p.run(t, chromedp.Navigate(h.URL(string(stack.Control))+"/console/gateway/console"))

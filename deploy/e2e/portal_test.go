@@ -146,13 +146,12 @@ func TestPortal(t *testing.T) {
 	if again := h.anonymous(stack.Edge).unrecorded(t, http.MethodGet, link[len(h.URL(string(stack.Edge))):], nil); again.status != http.StatusGone {
 		t.Errorf("the link again: %d, want 410", again.status)
 	}
-	for _, view := range []string{
-		"endpoints", "deliveries", "deliveries/" + event.Deliveries[0].Delivery, "event-types", "event-types/order.shipped",
-		"event-types/switchyard.budget.threshold", "spend", "limits", "keys", "inbox", "alerts",
-	} {
+	p.checkAllViews(t, "endpoints", "deliveries", "event-types", "spend", "limits", "keys", "inbox", "devices", "alerts")
+	for _, view := range []string{"deliveries/" + event.Deliveries[0].Delivery, "event-types/order.shipped", "event-types/switchyard.budget.threshold"} {
 		p.visit(t, view)
 		checkAccessible(t, p.ctx, view)
 	}
+	p.visit(t, "alerts")
 	p.run(t, chromedp.SetValue("#language", "de"), chromedp.Evaluate(`document.getElementById("language").dispatchEvent(new Event("change"))`, nil))
 	p.until(t, contains("title", "Benachrichtigungen")+" && "+contains("alert-rules", "Kanäle"))
 	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click("#leave")); err != nil { // It returns to where the person came from.

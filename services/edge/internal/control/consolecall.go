@@ -143,7 +143,7 @@ func nothingToSettle() func() error { return func() error { return nil } }
 
 // The gateway's own page: its files, what it reads, and what it changes.
 var (
-	gatewayPage = []string{"/console", "/console.css", "/console.js"}
+	gatewayPage = []string{"/console", "/console.css", "/console.js", "/console.svg"}
 	gatewayGet  = []string{
 		"/health/ready", "/v1/fleet/status", "/v1/providers", "/v1/traces", "/v1/models/deprecation-notifications",
 		"/v1/admin/pin-status", "/v1/admin/routing-config", "/v1/admin/orgs/{organization}/spend",

@@ -1,5 +1,5 @@
 // Package console is the operators' page: it shows what the gateway does now and lets operators change the routing. The
-// page is three embedded files, without a build step and without external resources. Everything that it shows and does
+// page is four embedded files, without a build step and without external resources. Everything that it shows and does
 // goes through the gateway's own JSON face, with the token that an operator enters. internal/app serves it.
 package console
 
@@ -22,10 +22,11 @@ var pages = map[string][2]string{
 	"/console":     {"page/console.html", "text/html; charset=utf-8"},
 	"/console.css": {"page/console.css", "text/css; charset=utf-8"},
 	"/console.js":  {"page/console.js", "text/javascript; charset=utf-8"},
+	"/console.svg": {"page/console.svg", "image/svg+xml"},
 }
 
 // policy lets the page load its own files and call this gateway, and nothing else (Content Security Policy level 3).
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 // Handlers returns the page's handlers by path.

@@ -1,5 +1,5 @@
 // The operators' page. It shows only what the gateway's own JSON face returns, and inserts all of it as text. The token
-// is kept in this closure and nowhere else.
+// is kept for the tab, until the operator signs out.
 (() => {
   "use strict";
 
@@ -14,7 +14,10 @@
   const FEW = 12; // providers shown until the button for all is pressed
   let all = false; // whether it was pressed
   let busy = false;
+  let providersNow = null; // the last answer with the providers
   const versions = { pin: 0, canary: 0 };
+
+  const KEPT = "switchyard-token"; // the token's name in the tab's storage
 
   const $ = (id) => document.getElementById(id);
 
@@ -28,6 +31,23 @@
     }
     node.append(...children.filter((c) => c !== null && c !== undefined).map((c) => (c instanceof Node ? c : String(c))));
     return node;
+  };
+
+  const nameOf = (control) => control.id || control.getAttribute("aria-label") || control.textContent;
+
+  // replace changes what a place shows, unless that is the same. A focus within the place stays on the control of the same
+  // name, or goes to the place.
+  const replace = (place, ...children) => {
+    const next = place.cloneNode(false);
+    next.append(...children);
+    if (next.isEqualNode(place)) return;
+    const before = document.activeElement;
+    const held = place.contains(before) && before !== place;
+    place.replaceChildren(...next.childNodes);
+    if (!held) return;
+    const same = [...place.querySelectorAll("button, [tabindex]")].find((control) => nameOf(control) === nameOf(before));
+    if (!same) place.tabIndex = -1;
+    (same ?? place).focus({ preventScroll: true });
   };
 
   // call returns {ok, status, body}; a failed connection has status 0.
@@ -110,11 +130,11 @@
     if (reply.ok) {
       const f = reply.body;
       node.dataset.tone = tones[f.status] || "";
-      node.replaceChildren(el("b", null, words(f.status)), f.since ? ` for ${ago(f.since)}. ` : ". ", f.summary || "");
+      replace(node, el("b", null, words(f.status)), f.since ? ` for ${ago(f.since)}. ` : ". ", f.summary || "");
       return;
     }
     node.dataset.tone = reply.status === 0 ? "bad" : "";
-    node.replaceChildren(reply.status === 0 ? "The gateway does not answer." : "The gateway answers. Enter a token to see more.");
+    replace(node, reply.status === 0 ? "The gateway does not answer." : "The gateway answers. Enter a token to see more.");
   };
 
   const showReady = async () => {
@@ -122,10 +142,10 @@
     const node = $("verdict");
     if (ready.ok) {
       node.dataset.tone = "good";
-      node.replaceChildren(el("b", null, "ready"), ". Enter a token to see more.");
+      replace(node, el("b", null, "ready"), ". Enter a token to see more.");
     } else {
       node.dataset.tone = "bad";
-      node.replaceChildren(ready.status === 0 ? "The gateway does not answer." : "Not ready: " + why(ready));
+      replace(node, ready.status === 0 ? "The gateway does not answer." : "Not ready: " + why(ready));
     }
   };
 
@@ -138,8 +158,9 @@
 
   const showProviders = (reply) => {
     const body = $("providers");
+    providersNow = reply;
     if (!reply.ok) {
-      body.replaceChildren(empty(9, rights === "none" ? "Enter a token to see the providers." : "Providers can’t be read: " + why(reply)));
+      replace(body, empty(9, rights === "none" ? "Enter a token to see the providers." : "Providers can’t be read: " + why(reply)));
       return;
     }
     // Providers in trouble first, then those with most calls.
@@ -166,11 +187,11 @@
         el("td", null, selection(p)));
     });
     if (sorted.length > FEW) {
-      const turn = () => { all = !all; showProviders(reply); };
+      const turn = () => { all = !all; showProviders(providersNow); };
       const label = all ? "Show fewer" : `Show ${sorted.length - FEW} more`;
       rows.push(el("tr", null, el("td", { class: "more", colspan: 9 }, el("button", { type: "button", class: "quiet", id: "more-providers", on: { click: turn } }, label))));
     }
-    body.replaceChildren(...(rows.length ? rows : [empty(9, "The policy has no provider.")]));
+    replace(body, ...(rows.length ? rows : [empty(9, "The policy has no provider.")]));
     offer(reply.body.providers.map((p) => p.provider));
   };
 
@@ -180,7 +201,7 @@
       if (list.dataset.names === names.join()) continue;
       list.dataset.names = names.join();
       const chosen = list.value;
-      list.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+      replace(list, ...names.map((name) => el("option", { value: name }, name)));
       if (names.includes(chosen)) list.value = chosen;
     }
   };
@@ -211,27 +232,30 @@
       : "No share of the traffic goes to a canary.";
     $("policy-detail").textContent = `Version ${reply.body.policy_version}, read ${ago(reply.body.policy_loaded_at)} ago. Goal: ${reply.body.default_goal}.`;
     const ladders = (reply.body.fallback_ladder || []).slice(0, 4);
-    $("ladder").replaceChildren(...ladders.map((l) => el("li", null, el("b", null, l.operation), el("span", null, (l.steps || []).map(target).join(" → ") || "no fallback"))));
+    replace($("ladder"), ...ladders.map((l) => el("li", null, el("b", null, l.operation), el("span", null, (l.steps || []).map(target).join(" → ") || "no fallback"))));
   };
 
   const pretty = (value) => (value === null || value === undefined ? "not captured" : JSON.stringify(value, null, 2));
+
+  // text returns a text that scrolls, also with the keyboard.
+  const text = (label, value) => el("pre", { tabindex: "0", role: "region", "aria-label": label }, pretty(value));
 
   const details = (t) => el("tr", { class: "detail-row" }, el("td", { colspan: 7 },
     el("div", { class: "attempts" }, ...(t.attempts || []).map((a) => chip(`${a.number}. ${a.provider}/${a.model} ${a.outcome}${a.error ? " " + a.error : ""} ${ms(a.duration_ms)}`, tones[a.outcome]))),
     t.error ? el("p", { class: "note" }, `${t.error.error} (${t.error.error_class}), answered ${t.error.http_status}`) : null,
     t.redactions && t.redactions.length ? el("p", { class: "note" }, "Redacted: " + t.redactions.map(words).join(", ") + (t.truncated ? ". Truncated." : ".")) : null,
     el("div", { class: "texts" },
-      el("div", null, el("h4", null, "Request"), el("pre", null, pretty(t.request))),
-      el("div", null, el("h4", null, "Answer"), el("pre", null, pretty(t.response))))));
+      el("div", null, el("h4", null, "Request"), text("Request", t.request)),
+      el("div", null, el("h4", null, "Answer"), text("Answer", t.response)))));
 
   const showTraces = (reply) => {
     const body = $("traces");
     if (!organization || rights === "none") {
-      body.replaceChildren(empty(7, rights === "none" ? "Enter a token to see the requests." : "Enter an organization to see its requests, with personal data redacted."));
+      replace(body, empty(7, rights === "none" ? "Enter a token to see the requests." : "Enter an organization to see its requests, with personal data redacted."));
       return;
     }
     if (!reply.ok) {
-      body.replaceChildren(empty(7, "Requests can’t be read: " + why(reply)));
+      replace(body, empty(7, "Requests can’t be read: " + why(reply)));
       return;
     }
     const rows = [];
@@ -241,11 +265,10 @@
       const last = (t.attempts || []).at(-1);
       const u = t.usage;
       rows.push(el("tr", {
-        class: "open-able", tabindex: "0", "data-request": t.request_id, "aria-expanded": String(opened === key),
-        on: { click: toggle, keydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); toggle(); } } },
+        class: "open-able", "data-request": t.request_id, on: { click: toggle },
       },
         el("td", { class: "dim" }, time(t.started_at)),
-        el("td", null, el("span", { class: "mono" }, t.request_id.slice(0, 22)), el("span", { class: "sub" }, t.operation + (t.stream ? ", stream" : ""))),
+        el("td", null, el("button", { type: "button", class: "plain mono", id: "trace-" + key, "aria-expanded": String(opened === key) }, t.request_id.slice(0, 22)), el("span", { class: "sub" }, t.operation + (t.stream ? ", stream" : ""))),
         el("td", null, chip(t.status, tones[t.status])),
         el("td", null, u ? `${u.provider_used}/${u.model_used}` : last ? `${last.provider}/${last.model}` : "–", t.attempts.length > 1 ? el("span", { class: "sub" }, t.attempts.length + " attempts") : null, u && u.cache_hit ? el("span", { class: "sub" }, "cached") : null),
         el("td", { class: "n" }, u ? `${u.prompt_tokens} → ${u.completion_tokens}` : "–"),
@@ -253,23 +276,23 @@
         el("td", { class: "n" }, ms(t.duration_ms))));
       if (opened === key) rows.push(details(t));
     }
-    body.replaceChildren(...(rows.length ? rows : [empty(7, "No recent request of this organization was recorded.")]));
+    replace(body, ...(rows.length ? rows : [empty(7, "No recent request of this organization was recorded.")]));
   };
 
   const showSpend = (reply) => {
     const box = $("spend");
     $("spend-who").textContent = organization;
     if (!reply) {
-      box.replaceChildren(el("p", { class: "note" }, rights === "operator" ? "Enter an organization." : "Shown to operators."));
+      replace(box, el("p", { class: "note" }, rights === "operator" ? "Enter an organization." : "Shown to operators."));
       return;
     }
     if (!reply.ok) {
-      box.replaceChildren(el("p", { class: "note" }, "The spend can’t be read: " + why(reply)));
+      replace(box, el("p", { class: "note" }, "The spend can’t be read: " + why(reply)));
       return;
     }
     const s = reply.body;
     const limited = s.budget_ceiling_cents > 0;
-    box.replaceChildren(
+    replace(box, 
       el("p", { class: "figure" }, money(s.spent_cents), el("small", null, limited ? ` of ${money(s.budget_ceiling_cents)} a ${s.period}` : ` this ${s.period}`)),
       limited ? el("progress", { max: s.budget_ceiling_cents, value: Math.min(s.spent_cents + s.reserved_cents, s.budget_ceiling_cents) }) : el("span"),
       el("dl", null,
@@ -281,7 +304,7 @@
   const showLeaving = (reply) => {
     const list = $("leaving");
     if (!reply.ok) {
-      list.replaceChildren(el("li", { class: "dim" }, "The models can’t be read: " + why(reply)));
+      replace(list, el("li", { class: "dim" }, "The models can’t be read: " + why(reply)));
       return;
     }
     const left = (m) => (m.days_until_cutoff === null ? 1e6 : m.days_until_cutoff);
@@ -297,7 +320,7 @@
     });
     if (!rows.length) rows.push(el("li", { class: "dim" }, "None in the next 90 days."));
     if (gone.length) rows.push(el("li", { class: "dim", title: gone.map((m) => m.model_id).join(", ") }, `${gone.length} are retired; requests for them are refused.`));
-    list.replaceChildren(...rows);
+    replace(list, ...rows);
   };
 
   // ----- refresh and actions -----
@@ -333,10 +356,18 @@
     }
   };
 
-  // useToken finds out what a token may do, and keeps it if it may do anything.
+  // keep keeps a token for the tab; none if it is empty.
+  const keep = (text) => {
+    if (relayed) return; // There is a session in its place.
+    if (text) sessionStorage.setItem(KEPT, text); else sessionStorage.removeItem(KEPT);
+    $("sign-out").hidden = !text;
+  };
+
+  // useToken finds out what a token may do. One that is refused is not kept.
   const useToken = async (text) => {
     token = text;
     rights = "none";
+    keep(text);
     if (!token && !relayed) return showRole("read only");
     if ((await call("/v1/admin/pin-status")).ok) {
       rights = "operator";
@@ -348,6 +379,7 @@
       return showRole("read only");
     }
     token = "";
+    if (read.status === 401 || read.status === 403) keep("");
     showRole(read.status === 401 ? "not accepted" : read.status === 403 ? "not permitted" : "no answer", "bad");
   };
 
@@ -376,6 +408,8 @@
     await useToken(text);
     await refresh();
   });
+  // A new page has nothing of what the token showed.
+  $("sign-out").addEventListener("click", () => { keep(""); location.reload(); });
   $("who").addEventListener("submit", async (e) => {
     e.preventDefault();
     organization = $("org").value.trim();
@@ -397,6 +431,6 @@
     try { organization = $("org").value = decodeURIComponent(location.hash.slice(1)); } catch { organization = ""; }
     useToken("").then(refresh);
   } else {
-    refresh();
+    useToken(sessionStorage.getItem(KEPT) ?? "").then(refresh);
   }
 })();
