@@ -21,6 +21,14 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
+// Icon is Switchyard's icon, an SVG image of type IconType, for the pages of services.
+//
+//go:embed icon.svg
+var Icon []byte
+
+// IconType is the media type of Icon.
+const IconType = "image/svg+xml"
+
 // Page returns a handler that serves an OpenAPI 3.1 document as one HTML page. The page has no scripts and loads no
 // other resources.
 func Page(document []byte) (http.Handler, error) {

@@ -24,10 +24,14 @@ func TestPageOfDocuments(t *testing.T) {
 	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Fatalf("%d %v", w.Code, w.Header())
 	}
-	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 		"require-trusted-types-for 'script'"
 	if got := w.Header().Get("Content-Security-Policy"); got != policy {
 		t.Errorf("policy %q, want %q", got, policy)
+	}
+	icon := x.do(t, "GET", "/docs.svg", "", "")
+	if icon.Code != 200 || icon.Header().Get("Content-Type") != "image/svg+xml" || !strings.Contains(icon.Body.String(), "<svg") {
+		t.Errorf("the icon: %d %v", icon.Code, icon.Header())
 	}
 	root, err := html.Parse(w.Body)
 	if err != nil {

@@ -24,7 +24,7 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 // media are the types of the pages' files.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-	".js": "text/javascript; charset=utf-8", ".json": "application/json", ".svg": "image/svg+xml",
+	".js": "text/javascript; charset=utf-8", ".json": "application/json",
 }
 
 // Pages returns the handlers of the pages' files, by path. The first page is at Prefix.
@@ -40,9 +40,10 @@ func Shared(prefix string) (map[string]http.Handler, error) {
 	return handlers, err
 }
 
-// PagesOf returns the handlers of the files in the folder page, by path below a prefix. The first page is at the prefix.
+// PagesOf returns the handlers of the files in the folder page, and of the icon, by path below a prefix. The first page is at
+// the prefix.
 func PagesOf(files fs.FS, prefix string) (map[string]http.Handler, error) {
-	handlers := make(map[string]http.Handler)
+	handlers := map[string]http.Handler{prefix + "icon.svg": apidoc.Fixed(apidoc.IconType, apidoc.Icon, headers...)}
 	err := fs.WalkDir(files, "page", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

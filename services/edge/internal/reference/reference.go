@@ -21,14 +21,15 @@ import (
 	"switchyard.dev/services/platform/apidoc"
 )
 
-// StylePath is the path of the page's style sheet, ScriptPath that of the script that finds routes.
+// StylePath is the path of the page's style sheet, ScriptPath that of the script that finds routes, IconPath that of its icon.
 const (
 	StylePath  = apidoc.PagePath + ".css"
 	ScriptPath = apidoc.PagePath + ".js"
+	IconPath   = apidoc.PagePath + ".svg"
 )
 
-// policy lets the page load its own style sheet and script and nothing else (Content Security Policy level 3).
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+// policy lets the page load its own style sheet, script and icon, and nothing else (Content Security Policy level 3).
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 var (
 	//go:embed page.html
@@ -50,7 +51,7 @@ type Limits struct {
 	WriteTime time.Duration // for a piece of an answer to be read
 }
 
-// Handlers returns the handlers of the page, its style sheet and its script, by path. document is the OpenAPI document of the table,
+// Handlers returns the handlers of the page, its style sheet, script and icon, by path. document is the OpenAPI document of the table,
 // codes are the contract's error codes: a JSON list of objects with code, status and meaning.
 func Handlers(table route.Table, document, codes []byte, limits Limits) (map[string]http.Handler, error) {
 	page, err := newPage(table, document, codes, limits)
@@ -70,6 +71,7 @@ func Handlers(table route.Table, document, codes []byte, limits Limits) (map[str
 		apidoc.PagePath: apidoc.Fixed("text/html; charset=utf-8", out.Bytes(), headers...),
 		StylePath:       apidoc.Fixed("text/css; charset=utf-8", style, headers...),
 		ScriptPath:      apidoc.Fixed("text/javascript; charset=utf-8", script, headers...),
+		IconPath:        apidoc.Fixed(apidoc.IconType, apidoc.Icon, headers...),
 	}, nil
 }
 

@@ -1,5 +1,5 @@
 // Package console is the operators' page: it shows what the gateway does now and lets operators change the routing. The
-// page is four embedded files, without a build step and without external resources. Everything that it shows and does
+// page is three embedded files and an icon, without a build step and without external resources. Everything that it shows and does
 // goes through the gateway's own JSON face, with the token that an operator enters. internal/app serves it.
 package console
 
@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"net/http"
 	"time"
+
+	"switchyard.dev/services/platform/apidoc"
 )
 
 //go:embed page
@@ -22,7 +24,6 @@ var pages = map[string][2]string{
 	"/console":     {"page/console.html", "text/html; charset=utf-8"},
 	"/console.css": {"page/console.css", "text/css; charset=utf-8"},
 	"/console.js":  {"page/console.js", "text/javascript; charset=utf-8"},
-	"/console.svg": {"page/console.svg", "image/svg+xml"},
 }
 
 // policy lets the page load its own files and call this gateway, and nothing else (Content Security Policy level 3).
@@ -31,23 +32,23 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 
 // Handlers returns the page's handlers by path.
 func Handlers() (map[string]http.Handler, error) {
-	handlers := make(map[string]http.Handler, len(pages))
+	handlers := map[string]http.Handler{"/console.svg": serve(apidoc.IconType, apidoc.Icon)}
 	for path, of := range pages {
 		text, err := fs.ReadFile(files, of[0])
 		if err != nil {
 			return nil, fmt.Errorf("console: %w", err)
 		}
-		handlers[path] = serve(of, text)
+		handlers[path] = serve(of[1], text)
 	}
 	return handlers, nil
 }
 
-func serve(of [2]string, text []byte) http.Handler {
+func serve(media string, text []byte) http.Handler {
 	sum := sha256.Sum256(text)
 	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Type", of[1])
+		h.Set("Content-Type", media)
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Etag", tag)
 		h.Set("Content-Security-Policy", policy)
