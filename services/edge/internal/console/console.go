@@ -75,8 +75,8 @@ type Store interface {
 	// Drop deletes up to limit sessions that were made before.
 	Drop(ctx context.Context, before time.Time, limit int) error
 	Audit(ctx context.Context, entry Entry) error
-	// Organizations returns the organizations after one, in the order of their names.
-	Organizations(ctx context.Context, after string, limit int) ([]Organization, error)
+	// Organizations returns the organizations after one whose names begin with prefix, in the order of their names.
+	Organizations(ctx context.Context, prefix, after string, limit int) ([]Organization, error)
 }
 
 // Tokens are the service tokens that are accepted now.
@@ -183,9 +183,9 @@ func (s *Sessions) Record(ctx context.Context, session *Session, request, organi
 	return nil
 }
 
-// Organizations returns the organizations after one, in the order of their names.
-func (s *Sessions) Organizations(ctx context.Context, after string, limit int) ([]Organization, error) {
-	found, err := s.store.Organizations(ctx, after, limit)
+// Organizations returns the organizations after one whose names begin with prefix, in the order of their names.
+func (s *Sessions) Organizations(ctx context.Context, prefix, after string, limit int) ([]Organization, error) {
+	found, err := s.store.Organizations(ctx, prefix, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list organizations: %w", err)
 	}

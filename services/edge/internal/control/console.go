@@ -173,13 +173,13 @@ func (a *API) signOut(w http.ResponseWriter, r *http.Request, _ *chain.Line, _ *
 	return nil
 }
 
-// organizations lists the organizations that have a key.
+// organizations lists the organizations that have a key, those whose names begin with the query's prefix.
 func (a *API) organizations(w http.ResponseWriter, r *http.Request, _ *chain.Line, _ *console.Session) error {
-	_, after, err := readPage[string](r)
+	q, after, err := readPage[string](r, "prefix")
 	if err != nil {
 		return err
 	}
-	found, err := a.options.Console.Sessions.Organizations(r.Context(), after.value, after.limit+1)
+	found, err := a.options.Console.Sessions.Organizations(r.Context(), q.Get("prefix"), after.value, after.limit+1)
 	if err != nil {
 		return err
 	}

@@ -130,32 +130,44 @@ func TestConsoleOperations(t *testing.T) {
 	if err := json.NewDecoder(made.Body).Decode(&key); err != nil || made.Status != 201 || key.Key == "" {
 		t.Fatalf("create: %d, %v", made.Status, err)
 	}
-	for _, organization := range []string{"zeta", "beta"} {
+	for _, organization := range []string{"zeta", "beta", "bet%a"} {
 		x.do(t, "POST", "/console/api/admin/v1/keys", `{"organization_id":"`+organization+`","product":"webhooks","permissions":["read"]}`, own...)
 	}
 	x.do(t, "PUT", "/console/api/admin/v1/plans/basic", `{"limits":[]}`, own...)
 	x.do(t, "PUT", "/console/api/admin/v1/organizations/acme/plan", `{"plan":"basic"}`, own...)
-	var names []string
-	for next := ""; ; {
-		var page struct {
-			Organizations []struct {
-				ID   string `json:"organization_id"`
-				Plan string `json:"plan"`
+	organizationsOf := func(query string) (names []string) {
+		t.Helper()
+		for next := ""; ; {
+			var page struct {
+				Organizations []struct {
+					ID   string `json:"organization_id"`
+					Plan string `json:"plan"`
+				}
+				NextCursor string `json:"next_cursor"`
 			}
-			NextCursor string `json:"next_cursor"`
+			if err := json.NewDecoder(x.do(t, "GET", "/console/api/organizations?limit=2"+query+"&cursor="+next, "", own...).Body).Decode(&page); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range page.Organizations {
+				names = append(names, o.ID+"="+o.Plan)
+			}
+			if next = page.NextCursor; next == "" {
+				break
+			}
 		}
-		if err := json.NewDecoder(x.do(t, "GET", "/console/api/organizations?limit=2&cursor="+next, "", own...).Body).Decode(&page); err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range page.Organizations {
-			names = append(names, o.ID+"="+o.Plan)
-		}
-		if next = page.NextCursor; next == "" {
-			break
+		return names
+	}
+	for query, want := range map[string][]string{
+		"": {"acme=basic", "bet%a=", "beta=", "zeta="}, "&prefix=be": {"bet%a=", "beta="}, "&prefix=bet%25": {"bet%a="}, "&prefix=beta": {"beta="}, "&prefix=eta": nil,
+	} {
+		got := organizationsOf(query)
+		slices.Sort(got) // Their order is the database's.
+		if !slices.Equal(got, want) {
+			t.Errorf("organizations of %q: %v, want %v", query, got, want)
 		}
 	}
-	if want := []string{"acme=basic", "beta=", "zeta="}; !slices.Equal(names, want) {
-		t.Errorf("organizations %v, want %v", names, want)
+	if answer := x.do(t, "GET", "/console/api/organizations?prefix="+strings.Repeat("a", 257), "", own...); answer.Status != 400 {
+		t.Errorf("a prefix of 257 characters: %d", answer.Status)
 	}
 	if answer := x.do(t, "DELETE", "/console/api/admin/v1/keys/"+key.ID, "", own...); answer.Status != 204 {
 		t.Errorf("revoke: %d", answer.Status)

@@ -69,8 +69,8 @@ func (c *Console) Audit(ctx context.Context, entry console.Entry) error {
 }
 
 // Organizations implements console.Store.
-func (c *Console) Organizations(ctx context.Context, after string, limit int) ([]console.Organization, error) {
-	rows, err := dbsql.New(c.pool).ListOrganizations(ctx, dbsql.ListOrganizationsParams{After: after, Page: int32(limit)})
+func (c *Console) Organizations(ctx context.Context, prefix, after string, limit int) ([]console.Organization, error) {
+	rows, err := dbsql.New(c.pool).ListOrganizations(ctx, dbsql.ListOrganizationsParams{Prefix: prefix, After: after, Page: int32(limit)})
 	if err != nil {
 		return nil, err
 	}

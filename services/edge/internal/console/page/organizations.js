@@ -3,18 +3,28 @@
 import { acting, admin, choose } from "./acting.js";
 import { el, field, table } from "./dom.js";
 import { route } from "./frame.js";
-import { act, button, list } from "./page.js";
+import { act, button, list, refresher, say } from "./page.js";
 import { t } from "./text.js";
 
 export async function organizations(content) {
   const place = el("div", { id: "organizations" });
-  content.append(picker(), place);
-  await list(place, "/organizations", {}, "organizations", (items) => table(t("organizations"), columns(), items), (path) => admin("GET", path));
+  // show lists the organizations whose names begin with a text, page by page.
+  const show = (prefix) => list(place, "/organizations", { prefix }, "organizations",
+    (items) => table(t("organizations"), columns(), items), (path) => admin("GET", path));
+  content.append(picker(show), place);
+  await show("");
 }
 
-function picker() {
+// picker chooses an organization. What is typed as its name narrows the list that show shows.
+function picker(show) {
   const input = (name) => el("input", { id: `acting-${name}`, maxlength: 256, value: acting[name], autocomplete: "off", spellcheck: "false", pattern: "[!-~]*" });
   const fields = { organization: input("organization"), owner: input("owner"), user: input("user") };
+  fields.organization.setAttribute("aria-controls", "organizations");
+  fields.organization.oninput = refresher(async () => {
+    await show(fields.organization.value.trim());
+    const found = document.querySelectorAll("#organizations tbody tr").length;
+    say(t(document.querySelector("#organizations > button") ? "organizations-shown-more" : "organizations-shown", { count: found }));
+  });
   return el("form", {
     class: "form", "aria-label": t("act-for"), onsubmit: act(async () => {
       await go(Object.fromEntries(Object.entries(fields).map(([name, { value }]) => [name, value])));

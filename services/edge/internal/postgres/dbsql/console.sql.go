@@ -118,10 +118,12 @@ func (q *Queries) InsertConsoleSession(ctx context.Context, arg InsertConsoleSes
 
 const listOrganizations = `-- name: ListOrganizations :many
 WITH RECURSIVE known AS (
-    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > $1::text) AS organization_id, 1 AS place
+    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > $1::text
+        AND k.organization_id >= $2::text AND starts_with(k.organization_id, $2::text)) AS organization_id, 1 AS place
     UNION ALL
-    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > known.organization_id), known.place + 1
-    FROM known WHERE known.organization_id IS NOT NULL AND known.place < $2::integer
+    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > known.organization_id
+        AND starts_with(k.organization_id, $2::text)), known.place + 1
+    FROM known WHERE known.organization_id IS NOT NULL AND known.place < $3::integer
 )
 SELECT known.organization_id::text AS organization_id, coalesce(p.plan, '')::text AS plan
 FROM known
@@ -131,8 +133,9 @@ ORDER BY known.organization_id
 `
 
 type ListOrganizationsParams struct {
-	After string
-	Page  int32
+	After  string
+	Prefix string
+	Page   int32
 }
 
 type ListOrganizationsRow struct {
@@ -140,9 +143,10 @@ type ListOrganizationsRow struct {
 	Plan           string
 }
 
-// ListOrganizations reads one key of each organization, so that it costs as much as the page has rows.
+// ListOrganizations reads one key of each organization, so that it costs as much as the page has rows. With a prefix it also
+// reads, once at most, the keys of organizations after the prefix that don't begin with it: their order is the collation's.
 func (q *Queries) ListOrganizations(ctx context.Context, arg ListOrganizationsParams) ([]ListOrganizationsRow, error) {
-	rows, err := q.db.Query(ctx, listOrganizations, arg.After, arg.Page)
+	rows, err := q.db.Query(ctx, listOrganizations, arg.After, arg.Prefix, arg.Page)
 	if err != nil {
 		return nil, err
 	}
