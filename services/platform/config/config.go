@@ -6,16 +6,10 @@
 //
 //	Grace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain steps"`
 //
-// The name is given without the service's prefix. `env:"NAME,required"` has no default. A struct field without an env
-// tag is a group; its envPrefix tag, if any, precedes the names in it. Settings never hold secrets; a setting holds the
-// path of a secret's file (secret.File).
-//
-//	Grace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain steps"`
-//
-// The name is given without the service's prefix. `env:"NAME,required"` has no
-// default. A struct field without an env tag is a group; its envPrefix tag, if
-// any, comes before the names within. Secrets are never settings: a setting
-// holds the path of their file (secret.File).
+// The name is given without the service's prefix. `env:"NAME,required"` has no default. A tag such as
+// `required:"by serve"` says when a setting is required that isn't always; Validate checks it. A struct field without an
+// env tag is a group; its envPrefix tag, if any, precedes the names in it. Settings never hold secrets; a setting holds
+// the path of a secret's file (secret.File).
 package config
 
 import (
