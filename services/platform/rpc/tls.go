@@ -56,8 +56,14 @@ func fileChecks(group, cert, key, caSetting, ca string) map[string]func() error 
 	}
 	return map[string]func() error{
 		group + "CERT_FILE": open(cert, key, ""),
-		group + "KEY_FILE":  open(cert, key, ""),
-		group + caSetting:   open("", "", ca),
+		group + "KEY_FILE": func() error {
+			if cert == "" {
+				return errPair
+			}
+			_, err := os.ReadFile(key)
+			return err
+		},
+		group + caSetting: open("", "", ca),
 	}
 }
 
