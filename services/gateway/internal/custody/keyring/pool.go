@@ -189,7 +189,7 @@ func (e *MissingError) Error() string {
 		e.Provider, e.File, e.cause)
 }
 
-// Is reports that the error is ErrNoKey.
+// Is reports whether target is ErrNoKey.
 func (e *MissingError) Is(target error) bool { return target == ErrNoKey }
 
 // Unwrap returns why the file can't be read.
