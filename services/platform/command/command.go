@@ -147,7 +147,8 @@ var shells = map[string]func(root *cobra.Command, out io.Writer) error{
 func completion() *cobra.Command {
 	return &cobra.Command{
 		Use: "completion bash|zsh|fish", Short: "print a script that completes commands and flags in a shell",
-		Long:      "Prints a script that completes commands and flags in a shell: source <(NAME completion bash)",
+		Long: "Prints a script that completes commands and flags in a shell: source <(NAME completion bash), in bash with the package\n" +
+			"bash-completion.",
 		ValidArgs: []string{"bash", "zsh", "fish"}, Args: OneOf("a shell"),
 		RunE: func(c *cobra.Command, args []string) error { return shells[args[0]](c.Root(), c.OutOrStdout()) },
 	}

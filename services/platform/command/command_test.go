@@ -87,7 +87,9 @@ func TestRun(t *testing.T) {
 		{"config sell", []string{name}, 1, "SHOP_NAME=ours\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=\n", "shop: settings:\nSHOP_KEY_FILE: required, but not set\n"},
 		{"config buy", nil, 2, "", "shop: config: want a role: serve, sell; see shop config --help\n"},
 		{
-			"config", []string{"SHOP_KEY_FILE=/nonexistent"}, 1, "",
+			"config",
+			[]string{"SHOP_KEY_FILE=/nonexistent"},
+			1, "",
 			"shop: settings:\nSHOP_NAME: required, but not set\nSHOP_KEY_FILE: secret: open /nonexistent: no such file or directory\n",
 		},
 		{"config --skip-files", []string{name, "SHOP_KEY_FILE=/nonexistent"}, 0, "SHOP_NAME=ours\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=/nonexistent\n", ""},

@@ -24,8 +24,8 @@ import (
 )
 
 // Load sets the fields of the struct that into points to from the variables of environ that begin with prefix+"_".
-// environ has the form of os.Environ, "NAME=value" each. An empty variable counts as not set. If every setting could be
-// read, Load calls into's Validate() error, if it exists.
+// environ has the form of os.Environ, "NAME=value" each. An empty variable counts as not set. If every setting that
+// is set could be read, Load calls into's Validate() error, if it exists.
 //
 // The error joins all problems, one line each with the full name of the variable. A variable with the prefix that is
 // not a setting is a problem too.
@@ -35,16 +35,20 @@ func Load(prefix string, into any, environ []string) error {
 	unknownErrs := unknown(prefix, known, vars)
 	maps.DeleteFunc(vars, func(_, value string) bool { return value == "" })
 	var errs []error
+	readable := true
 	for _, s := range known {
 		if err := s.load(vars); err != nil {
+			readable = readable && errors.Is(err, errUnset)
 			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
 		}
 	}
-	if v, ok := into.(interface{ Validate() error }); ok && len(errs) == 0 {
+	if v, ok := into.(interface{ Validate() error }); ok && readable {
 		errs = append(errs, v.Validate())
 	}
 	return errors.Join(append(errs, unknownErrs...)...)
 }
+
+var errUnset = errors.New("required, but not set")
 
 // load parses the setting on its own, so that its error can name the variable: the library's errors name only the
 // field.
@@ -74,7 +78,7 @@ func reason(err error) error {
 		return parse.Err
 	}
 	if _, ok := errors.AsType[env.VarIsNotSetError](err); ok {
-		return errors.New("required, but not set")
+		return errUnset
 	}
 	return err
 }

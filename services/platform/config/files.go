@@ -49,7 +49,7 @@ func (s setting) namesFolder() bool { return strings.HasSuffix(s.name, "_DIR") }
 
 // readable checks that the setting names a folder or a file that can be read.
 func (s setting) readable() error {
-	if file, ok := s.value.Interface().(secret.File); ok {
+	if file, ok := reflect.TypeAssert[secret.File](s.value); ok {
 		_, err := file.Read()
 		return err
 	}

@@ -46,4 +46,5 @@ func TestConfigChecksFiles(t *testing.T) {
 	testkit.NoLeak(t, "canary-password", got.Out+got.Err)
 	got = commandtest.Run(root([]string{"GATEWAY_SERVICE_TOKENS_FILE=" + missing, "GATEWAY_BACKGROUND=many"}), "", "config")
 	commandtest.Problems(t, got, "GATEWAY_", 3)
+	commandtest.Problems(t, commandtest.Run(root(nil), "", "config"), "GATEWAY_", 2)
 }

@@ -147,6 +147,7 @@ func (s *suite) secrets(t *testing.T) {
 }
 
 func (s *suite) unset(t *testing.T, required string) {
+	t.Helper()
 	for _, args := range [][]string{{}, {"serve"}, {"migrate"}, {"config"}} {
 		if got := Run(s.root(), "", args...); got.Code != 1 || !strings.Contains(got.Err, required) {
 			t.Errorf("%v: %+v, want code 1 and %s", args, got, required)
@@ -162,6 +163,7 @@ func (s *suite) unset(t *testing.T, required string) {
 
 // documents checks the commands in the README and docs of a service.
 func (s *suite) documents(t *testing.T, dir string) {
+	t.Helper()
 	pages, err := filepath.Glob(filepath.Join(dir, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
