@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"strings"
@@ -69,7 +70,7 @@ func (s *site) files() (map[string][]byte, error) {
 	out := make(map[string][]byte)
 	for _, g := range s.groups {
 		for _, p := range g.pages {
-			if err := s.relink(p); err != nil {
+			if err := errors.Join(s.quoteCode(p), s.relink(p)); err != nil {
 				return nil, err
 			}
 			body, err := p.render()
@@ -145,6 +146,12 @@ type nodes struct{}
 func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindCodeBlock, code)
 	r.Register(ast.KindFencedCodeBlock, code)
+	r.Register(kindQuote, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if q, ok := n.(*quote); ok && entering {
+			return ast.WalkContinue, printCode(w, q.code)
+		}
+		return ast.WalkContinue, nil
+	})
 	r.Register(kindSource, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if of, ok := n.(*source); ok && entering {
 			return ast.WalkContinue, print(w, `<span class="source" title="in the repository: `, template.HTMLEscapeString(of.file), `">`)
@@ -170,8 +177,11 @@ func code(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkS
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	text := strings.TrimRight(string(n.Lines().Value(source)), "\n")
-	return ast.WalkSkipChildren, print(w, `<pre tabindex="0"><code>`, template.HTMLEscapeString(text), "</code></pre>\n")
+	return ast.WalkSkipChildren, printCode(w, strings.TrimRight(string(n.Lines().Value(source)), "\n"))
+}
+
+func printCode(w util.BufWriter, text string) error {
+	return print(w, `<pre tabindex="0"><code>`, template.HTMLEscapeString(text), "</code></pre>\n")
 }
 
 func print(w util.BufWriter, parts ...string) error {

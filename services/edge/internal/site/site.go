@@ -4,6 +4,7 @@ package site
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -52,7 +53,7 @@ func Handlers() (map[string]http.Handler, error) {
 	}
 	handlers[Prefix] = handlers[Prefix+"index.html"]
 	if handlers[Prefix] == nil {
-		return nil, fmt.Errorf("site of documents: no first page")
+		return nil, errors.New("site of documents: no first page")
 	}
 	return handlers, nil
 }
