@@ -148,9 +148,9 @@ func errorCodes(string) (string, error) {
 }
 
 // row writes a row of a table.
-func row(out *strings.Builder, cells ...string) {
-	for _, cell := range cells {
-		out.WriteString("| " + strings.ReplaceAll(strings.TrimSpace(cell), "|", `\|`) + " ")
+func row(out *strings.Builder, values ...string) {
+	for _, value := range values {
+		out.WriteString("| " + strings.ReplaceAll(strings.TrimSpace(value), "|", `\|`) + " ")
 	}
 	out.WriteString("|\n")
 }

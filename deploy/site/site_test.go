@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -254,86 +253,6 @@ func checkElement(t *testing.T, page string, n *html.Node) {
 	case "a":
 		if href := attribute(n, "href"); strings.Contains(href, ":") && !strings.HasPrefix(href, "https://") {
 			t.Errorf("%s: a link leads to %s", page, href)
-		}
-	}
-}
-
-// A quick start shows the code of the recipes that it links to.
-func TestPagesQuoteRecipes(t *testing.T) {
-	files, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		"start/chat.html":          `"$EDGE_URL/product/v1/ai/chat" -d '{"model":"sandbox"`,
-		"start/tools.html":         `"$GATEWAY_URL/v1/mcp/servers/payments/review"`,
-		"start/webhooks.html":      `"$EDGE_URL/product/v1/webhooks/deliveries"`,
-		"start/notifications.html": `"$EDGE_URL/product/v1/notifications/send"`,
-		"start/keys.html":          `"$EDGE_URL/admin/v1/keys"`,
-		"start/index.html":         ". .local/demo.env",
-	} {
-		page, err := html.Parse(bytes.NewReader(files[name]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var code strings.Builder
-		for n := range page.Descendants() {
-			if n.Type == html.TextNode && n.Parent.Data == "code" {
-				code.WriteString(n.Data)
-			}
-		}
-		if !strings.Contains(code.String(), want) {
-			t.Errorf("%s lacks %s", name, want)
-		}
-	}
-	s, err := read(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, link := range []string{"../recipes/edge.md#missing", "../recipes/missing.md#chat", "chat.md#next"} {
-		p, err := newPage("deploy/examples/start/new.md", []byte("# A\n\n[x]("+link+" \"recipe\")\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.quoteCode(p); err == nil {
-			t.Errorf("%s has no code, and is quoted", link)
-		}
-	}
-}
-
-// The reference has what the contracts and the code have.
-func TestReferences(t *testing.T) {
-	made, err := references(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string][]string{
-		"settings":   {"| `EDGE_LISTEN` |", "| `NOTIFY_HTTP_LISTEN` |", "| `GATEWAY_POLICY_FILE` |", "| `WEBHOOK_EGRESS_LEASE` |"},
-		"routes":     {"| `POST /product/v1/ai/chat` | ai, agents, platform | `ai:chat:invoke` | `read` | `llm_requests` |"},
-		"operations": {"| `POST /v1/mcp/servers` | ", "| `GET /v1/circuits` | service | ", "| `POST /v1/notify` | "},
-		"errors":     {"| `rate_limited` | 429 | "},
-		"metrics": {
-			"| `switchyard.edge.duration` | Duration of requests", "| `notify.backlog` | ", "| `switchyard.gateway.events.oldest` | Age of",
-			"| `gen_ai.client.operation.duration` | Time of one call",
-		},
-	} {
-		for _, line := range want {
-			if !strings.Contains(string(made["reference/"+name+".md"]), "\n"+line) {
-				t.Errorf("the reference of %s lacks %q", name, line)
-			}
-		}
-	}
-	listed := string(made["reference/metrics.md"])
-	for _, file := range []string{"dashboards.yaml", "prometheus/rules.yaml"} {
-		text, err := os.ReadFile(filepath.Join(root, "deploy/observability", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, series := range regexp.MustCompile(`\b(?:switchyard|notify)_[a-z]+(?:_[a-z]+)+\b`).FindAllString(string(text), -1) {
-			name := regexp.MustCompile(`(_(seconds|bytes|usd|ratio))?(_(total|bucket|sum|count))?$`).ReplaceAllString(series, "")
-			if !strings.Contains(strings.ReplaceAll(listed, ".", "_"), "`"+name+"`") {
-				t.Errorf("%s uses %s, which the reference of metrics lacks", file, series)
-			}
 		}
 	}
 }
