@@ -148,7 +148,7 @@ func TestSiteSearches(t *testing.T) {
 	if !strings.HasSuffix(found, "found") || marks < 2 || copied != "Copy" || none != 0 {
 		t.Errorf("%q, %d marks, the button %q, %d images", found, marks, copied, none)
 	}
-	if title != "edge: Settings" || at != base+"edge/index.html#settings" || section != "Settings" {
+	if title != "The edge: Settings" || at != base+"edge/index.html#settings" || section != "Settings" {
 		t.Errorf("the first result %q leads to %q of %s", title, section, at)
 	}
 	if len(*faults) > 0 {
@@ -180,7 +180,7 @@ func TestSiteWorksWithoutScripts(t *testing.T) {
 	if first != base+"#main" {
 		t.Errorf("the first link leads to %s", first)
 	}
-	if !strings.Contains(text, "Providers: the lines that work") || !strings.Contains(text, "0042") {
+	if !strings.Contains(text, "Provider cookbook") || !strings.Contains(text, "0042") {
 		t.Errorf("the first page lacks documents: %.300s", text)
 	}
 	if !strings.Contains(results, "All documents") {

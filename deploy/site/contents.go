@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io/fs"
@@ -22,8 +23,21 @@ type group struct {
 	ID    string // its anchor on the first page
 	Title string
 	For   string // who reads it
-	Files []string
+	Files []line
 	pages []*page
+}
+
+// A line of the contents names a document, or those of a folder, and may have a title that says more than the
+// document's own.
+type line struct{ pattern, title string }
+
+// UnmarshalYAML implements yaml.Unmarshaler: a line is a pattern, or a pattern with a title.
+func (l *line) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.MappingNode && len(node.Content) == 2 {
+		l.pattern, l.title = node.Content[0].Value, node.Content[1].Value
+		return nil
+	}
+	return node.Decode(&l.pattern)
 }
 
 // site is the site that is being made.
@@ -50,8 +64,8 @@ func read(root string) (*site, error) {
 	paths := make(map[string]string)
 	for _, g := range s.groups {
 		g.ID = "for-" + slug(g.Title)
-		for _, pattern := range g.Files {
-			files, err := s.matching(pattern, made)
+		for _, named := range g.Files {
+			files, err := s.matching(named.pattern, made)
 			if err != nil {
 				return nil, err
 			}
@@ -64,6 +78,7 @@ func read(root string) (*site, error) {
 					return nil, fmt.Errorf("%s and %s have the same page %s", other, file, p.path)
 				}
 				paths[p.path] = file
+				p.title = cmp.Or(named.title, p.title)
 			}
 		}
 	}

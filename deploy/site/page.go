@@ -28,7 +28,7 @@ type page struct {
 	file, path string
 	group      *group
 	title      string
-	summary    string // its first sentence
+	summary    string // the first sentence before its sections; may be empty
 	source     []byte
 	tree       ast.Node
 	sections   []section
@@ -59,9 +59,10 @@ func newPage(file string, source []byte) (*page, error) {
 	if err := p.divide(); err != nil {
 		return nil, err
 	}
-	for child := p.tree.FirstChild(); child != nil && p.summary == ""; child = child.NextSibling() {
+	for child := p.tree.FirstChild().NextSibling(); child != nil && child.Kind() != ast.KindHeading; child = child.NextSibling() {
 		if child.Kind() == ast.KindParagraph {
 			p.summary = firstSentence(p.plain(child))
+			break
 		}
 	}
 	return p, nil

@@ -54,19 +54,25 @@ func (s *site) quoteCode(p *page) error {
 	return nil
 }
 
-// codeOf returns the blocks of code between a heading and the next one.
+// codeOf returns the blocks of code between a heading and the next one: those of the shell if there are any.
 func (p *page) codeOf(anchor string) string {
-	var code strings.Builder
+	var shell, all strings.Builder
 	within := false
 	for child := p.tree.FirstChild(); child != nil; child = child.NextSibling() {
-		switch child := child.(type) {
-		case *ast.Heading:
-			within = anchorOf(child) == anchor
-		case *ast.CodeBlock, *ast.FencedCodeBlock:
-			if within {
-				code.Write(child.Lines().Value(p.source))
-			}
+		if h, ok := child.(*ast.Heading); ok {
+			within = anchorOf(h) == anchor
+		}
+		if kind := child.Kind(); !within || kind != ast.KindCodeBlock && kind != ast.KindFencedCodeBlock {
+			continue
+		}
+		code := child.Lines().Value(p.source)
+		all.Write(code)
+		if fenced, ok := child.(*ast.FencedCodeBlock); ok && string(fenced.Language(p.source)) == "sh" {
+			shell.Write(code)
 		}
 	}
-	return strings.TrimRight(code.String(), "\n")
+	if shell.Len() > 0 {
+		return strings.TrimRight(shell.String(), "\n")
+	}
+	return strings.TrimRight(all.String(), "\n")
 }

@@ -5,6 +5,8 @@ const most = { words: 8, results: 40, around: 90 };
 const field = document.getElementById("words");
 const found = document.getElementById("found");
 const results = document.getElementById("results");
+// minor are pages for those who change the code: they come after others that fit as well.
+const minor = /^(decisions|deploy.fakes|contributing|house)|(changelog|packages)[.]html/;
 const entries = sections.map(([link, page, section, text]) => ({
   link, page, section, text, lower: [section, page, text].map((part) => part.toLowerCase()),
 }));
@@ -13,14 +15,14 @@ function wordsOf(query) {
   return [...new Set(query.toLowerCase().split(/\s+/).filter((word) => word !== ""))].slice(0, most.words);
 }
 
-function score({ lower: [section, page, text], section: title }, words) {
+function score({ link, lower: [section, page, text], section: title }, words) {
   let total = 0;
   for (const word of words) {
     const here = (section.includes(word) ? 12 : 0) + (page.includes(word) ? (title === "" ? 10 : 4) : 0) + Math.min(text.split(word, 5).length - 1, 4);
     if (here === 0) return 0;
     total += here;
   }
-  return total;
+  return minor.test(link) ? total / 3 : total;
 }
 
 // excerpt returns the text around the first word that it holds, with all words marked.
