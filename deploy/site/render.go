@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -87,9 +88,7 @@ func (s *site) files() (map[string][]byte, error) {
 	if out[searchPage], err = execute(layout, s.view(searchPage, nil, "Search")); err != nil {
 		return nil, err
 	}
-	for at, image := range s.images {
-		out[at] = image
-	}
+	maps.Copy(out, s.images)
 	if out["index.js"], err = s.index(); err != nil {
 		return nil, err
 	}
