@@ -44,3 +44,32 @@ func TestReferences(t *testing.T) {
 		}
 	}
 }
+
+// What alerts link to, by `deploy/README.md#section` in the rules, is a section of the page at the handbook's address.
+func TestAlertsLeadToSections(t *testing.T) {
+	rules, err := os.ReadFile(filepath.Join(root, "deploy/observability/prometheus/rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handbook, err := os.ReadFile(filepath.Join(root, "deploy/k8s/components/prometheus/handbook.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := s.byFile["deploy/README.md"]
+	if !strings.Contains(string(handbook), "/docs/"+page.path+"\n") {
+		t.Errorf("handbook.yaml does not name the page /docs/%s", page.path)
+	}
+	links := regexp.MustCompile(`runbook_url: deploy/README\.md#(\S+)`).FindAllSubmatch(rules, -1)
+	if len(links) < 10 {
+		t.Errorf("%d links of alerts", len(links))
+	}
+	for _, link := range links {
+		if !page.has(string(link[1])) {
+			t.Errorf("an alert leads to #%s, which is no section", link[1])
+		}
+	}
+}
