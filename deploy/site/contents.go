@@ -131,6 +131,9 @@ func (s *site) readPage(file string, g *group, text []byte) (*page, error) {
 // skipped are folders that hold no documents of the repository.
 var skipped = []string{".git", ".bin", ".cache", ".local", "node_modules", "testdata"}
 
+// forms are Markdown files that authors fill in, not documents.
+var forms = []string{".github/pull_request_template.md"}
+
 // complete reports documents that the contents lack.
 func (s *site) complete(made map[string][]byte) error {
 	for file := range made {
@@ -148,7 +151,7 @@ func (s *site) complete(made map[string][]byte) error {
 			return nil
 		}
 		file, err := filepath.Rel(s.root, name)
-		if err == nil && s.byFile[filepath.ToSlash(file)] == nil {
+		if file = filepath.ToSlash(file); err == nil && s.byFile[file] == nil && !slices.Contains(forms, file) {
 			err = fmt.Errorf("contents.yaml lacks %s", file)
 		}
 		return err

@@ -6,7 +6,7 @@ const field = document.getElementById("words");
 const found = document.getElementById("found");
 const results = document.getElementById("results");
 // minor are pages for those who change the code: they come after others that fit as well.
-const minor = /^(decisions|deploy.fakes|contributing|house)|(changelog|packages)[.]html/;
+const minor = /^(decisions|deploy.fakes|contributing|house|releasing|dependencies)|(changelog|packages)[.]html/;
 const entries = sections.map(([link, page, section, text]) => ({
   link, page, section, text, lower: [section, page, text].map((part) => part.toLowerCase()),
 }));
