@@ -76,8 +76,11 @@ $(PROTO)/.stamp: .ci/tools/go.mod .ci/tools/go.sum .ci/tools/thirdparty/main.go
 # One OpenAPI document per face. The plugin merges what it is given, so it is given one package at a time.
 openapi = $(BUF) generate --path proto/switchyard/$(1) --template '{"version":"v2","managed":{"enabled":true,"disable":[{"path":"google"},{"path":"validate"},{"path":"protoc-gen-openapiv2"}],"override":[{"file_option":"go_package_prefix","value":"switchyard.dev/gen/go"}]},"inputs":[{"directory":"proto"}],"plugins":[{"local":".bin/protoc-gen-openapiv2","out":"gen/openapi","strategy":"all","opt":["allow_merge=true","merge_file_name=$(1)","json_names_for_fields=false","disable_default_errors=true"]}]}'
 
-.PHONY: gen chart third-party contract-baseline
+.PHONY: gen chart third-party protos contract-baseline
 third-party: $(PROTO)/.stamp
+
+protos: $(PROTO)/.stamp ## one archive of the contracts and of what they import, for clients in other languages
+	@go run ./deploy/protos .cache/switchyard-protos.tar.gz proto $(PROTO) && echo .cache/switchyard-protos.tar.gz
 
 gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them for breaks, generate all code
 	@$(BUF) lint
