@@ -158,7 +158,7 @@ test: dev ## every test with -race, on a Postgres and a Redis that it starts its
 isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && export GOWORK=off && go build -ldflags=-w ./... && go vet ./...) || exit 1; done
 
-e2e: dev ## black-box tests over HTTP and gRPC against the built binaries
+e2e: dev $(BUF) $(PROTO)/.stamp ## black-box tests over HTTP and gRPC against the built binaries
 	@$(DEV) tests -- go test -count=1 -tags e2e -timeout 40m ./deploy/e2e/... ./deploy/compose/...
 
 soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end
