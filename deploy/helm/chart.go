@@ -70,6 +70,7 @@ var (
 		"backlog.prometheus":       "Where KEDA asks.",
 		"otel.namespace":           "The collector's.",
 		"prometheus.namespace":     "That of what scrapes.",
+		"prometheus.handbook":      "Where deploy/README.md is read, to which the alerts link.",
 		"mtls.certificates":        "cert-manager makes the Secrets. Without it they are yours to make.",
 		"mtls.issuer":              "With create a certificate authority is made in the release's namespace; otherwise name an issuer that there is.",
 		"secrets":                  "The names of the Secrets, which the chart doesn't make: `dev setup --kubernetes` prints those that are required.",

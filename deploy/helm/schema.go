@@ -54,6 +54,7 @@ var rules = []struct {
 	{"*.spool.*", rule{"type": "string", "pattern": quantity}},
 	{"backlog.flows", rule{"type": "integer", "minimum": 1}},
 	{"backlog.prometheus", rule{"type": "string", "pattern": `^https?://`}},
+	{"prometheus.handbook", rule{"type": "string", "pattern": `^https?://[^#]+$`}},
 	{"otel.endpoint", rule{"type": "string", "pattern": `^https?://`}},
 	{"*.namespace", rule{"type": "string", "pattern": dnsName}},
 	{"mtls.issuer.kind", rule{"enum": []string{"Issuer", "ClusterIssuer"}}},

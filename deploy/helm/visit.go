@@ -21,6 +21,10 @@ func (v *values) visit(o *object, n *node, path string) {
 		v.visitScaler(n, services[o.name], path)
 	case o.kind == "Ingress":
 		v.visitIngress(n, path)
+	case o.kind == "PrometheusRule" && strings.HasSuffix(path, "/annotations/runbook_url"):
+		handbook, section, _ := strings.Cut(n.scalar.Value, "#")
+		v.set("prometheus.handbook", handbook)
+		n.inline = `{{ printf "%s#` + section + `" .Values.prometheus.handbook | quote }}`
 	case o.kind == "Certificate" && path == "/spec/issuerRef/name" && o.name != "switchyard-ca":
 		v.take(n, "mtls.issuer.name")
 	case o.kind == "Certificate" && path == "/spec/issuerRef/kind" && o.name != "switchyard-ca":

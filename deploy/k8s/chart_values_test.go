@@ -183,7 +183,7 @@ func TestChartUsesEveryValue(t *testing.T) {
 	}
 	others := map[string]any{
 		"backlog": "none", "kind": "ClusterIssuer", "digest": "sha256:" + strings.Repeat("a", 64), "pullPolicy": "Always", "pullSecrets": []any{map[string]any{"name": "pull"}},
-		"endpoint": "http://other:4317", "memory": "3Gi", "cpu": 99, "size": "3Gi", "emptyDirLimit": "3Gi",
+		"endpoint": "http://other:4317", "handbook": "https://other.example", "memory": "3Gi", "cpu": 99, "size": "3Gi", "emptyDirLimit": "3Gi",
 	}
 	var values []string
 	names := leaves(defaults, "")

@@ -51,7 +51,11 @@ const (
 // object is a JSON object of Grafana's dashboard model.
 type object = map[string]any
 
-var prometheus = object{"type": "prometheus", "uid": "prometheus"}
+// prometheus is the data source that the reader chooses.
+var prometheus = object{"type": "prometheus", "uid": "${datasource}"}
+
+// placeholders are what queries write for Grafana's own variables.
+var placeholders = strings.NewReplacer("[$rate]", "[$__rate_interval]", "$here", `namespace=~"$namespace"`)
 
 func (d dashboard) grafana() object {
 	var panels []object
@@ -77,22 +81,39 @@ func (d dashboard) grafana() object {
 	}
 }
 
-// variables returns the dashboard's variables that its queries use.
+// variables returns the dashboard's variables: the data source, the namespace, and the services if a query uses them.
 func (d dashboard) variables() []object {
+	all := []object{
+		{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": object{}},
+		// Services outside of Kubernetes have no namespace, which "All" includes.
+		choice("namespace", "Namespace", "label_values(process_start_time_seconds, namespace)"),
+	}
+	if d.uses("$job") {
+		all = append(all, choice("job", "Service", `label_values(switchyard_rpc_duration_seconds_count{namespace=~"$namespace"}, job)`))
+	}
+	return all
+}
+
+// choice returns a variable of which the reader may choose several values, and has all at first.
+func choice(name, label, query string) object {
+	return object{
+		"name": name, "label": label, "type": "query", "datasource": prometheus, "query": query, "refresh": 2,
+		"includeAll": true, "allValue": ".*", "multi": true, "current": object{"text": "All", "value": "$__all"},
+	}
+}
+
+// uses reports whether a query of the dashboard has a variable.
+func (d dashboard) uses(variable string) bool {
 	for _, row := range d.Rows {
 		for _, p := range row.Panels {
 			for _, query := range p.Queries {
-				if strings.Contains(query, "$job") {
-					return []object{{
-						"name": "job", "label": "Service", "type": "query", "datasource": prometheus,
-						"query": "label_values(switchyard_rpc_duration_seconds_count, job)", "refresh": 2,
-						"includeAll": true, "multi": true, "current": object{"text": "All", "value": "$__all"},
-					}}
+				if strings.Contains(query, variable) {
+					return true
 				}
 			}
 		}
 	}
-	return []object{}
+	return false
 }
 
 func (p panel) grafana(id int, at object) object {
@@ -105,7 +126,7 @@ func (p panel) grafana(id int, at object) object {
 	for i, legend := range legends {
 		targets = append(targets, object{
 			"refId": string(rune('A' + i)), "datasource": prometheus, "legendFormat": legend,
-			"expr": strings.ReplaceAll(p.Queries[legend], "[$rate]", "[$__rate_interval]"),
+			"expr": placeholders.Replace(p.Queries[legend]),
 		})
 	}
 	return object{

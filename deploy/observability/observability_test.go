@@ -33,11 +33,14 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 	}
 }
 
+// providerLabel is a label that is named as our metrics are.
+const providerLabel = "switchyard_provider"
+
 var (
 	instrument = regexp.MustCompile(`"((?:switchyard|notify|gen_ai)\.[a-z_.]+)"`)
 	series     = regexp.MustCompile(`\b(?:switchyard|notify|gen_ai)_[A-Za-z_]+\b`)
 	// Prometheus appends the unit and the kind to an instrument's name.
-	suffix = regexp.MustCompile(`(?:_(?:seconds|bytes|USD|ratio))?(?:_(?:total|bucket|sum|count))?$`)
+	suffix = regexp.MustCompile(`(?:_(?:seconds|bytes|ratio))?(?:_(?:total|bucket|sum|count))?$`)
 )
 
 // instruments returns the names of all metrics of the services, as Prometheus writes them.
@@ -72,12 +75,38 @@ func TestQueriesNameWhatIsMeasured(t *testing.T) {
 		}
 		used := series.FindAllString(string(text), -1)
 		for _, name := range used {
-			if label := strings.HasPrefix(name, "gen_ai_provider") || strings.HasPrefix(name, "gen_ai_request"); !label && !known[suffix.ReplaceAllString(name, "")] {
+			if label := name == providerLabel || strings.HasPrefix(name, "gen_ai_request"); !label && !known[suffix.ReplaceAllString(name, "")] {
 				t.Errorf("%s: no service records %s", path, name)
 			}
 		}
 		if len(used) < least {
 			t.Errorf("%s: names %d of our metrics", path, len(used))
+		}
+	}
+}
+
+// Every series of a dashboard is of the namespace that its reader has chosen.
+func TestDashboardsHeedTheNamespace(t *testing.T) {
+	dashboards, err := readDashboards("dashboards.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := regexp.MustCompile(`\b(?:(?:switchyard|notify|mcp|process|go)_|gen_ai_client_)[A-Za-z_]+(\{\$here)?`)
+	for _, d := range dashboards {
+		for _, row := range d.Rows {
+			for _, p := range row.Panels {
+				for _, query := range p.Queries {
+					found := selector.FindAllStringSubmatch(query, -1)
+					for _, one := range found {
+						if one[1] == "" && one[0] != providerLabel {
+							t.Errorf("%s, %s: %s lacks {$here}", d.Title, p.Title, one[0])
+						}
+					}
+					if len(found) == 0 {
+						t.Errorf("%s, %s: no series in %s", d.Title, p.Title, query)
+					}
+				}
+			}
 		}
 	}
 }

@@ -29,6 +29,8 @@ type Options struct {
 	ApplicationName string // shown in pg_stat_activity
 	// Settings are further session parameters.
 	Settings map[string]string
+	// Tracer sees each statement; nil for none.
+	Tracer pgx.QueryTracer
 }
 
 // errURL replaces the driver's parse error, which quotes the URL and only tries to mask the password in it.
@@ -56,6 +58,7 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 		cfg.MaxConns = o.MaxConns
 	}
 	cfg.AfterConnect = writeUUIDs
+	cfg.ConnConfig.Tracer = o.Tracer
 	cfg.HealthCheckPeriod = healthPeriod
 	cfg.PingTimeout = connectTimeout
 	cfg.MaxConnIdleTime = maxConnIdle

@@ -22,6 +22,8 @@ type Options struct {
 	Name string
 	// LogLevel is the lowest level that is logged.
 	LogLevel slog.Level
+	// StoreSpans makes a span of each statement and command to a store, where traces are exported.
+	StoreSpans bool
 	// DrainDelay and DrainGrace are the times of the shutdown; see lifecycle.Options.
 	DrainDelay, DrainGrace time.Duration
 }
@@ -36,6 +38,9 @@ type Service struct {
 	Runner        *lifecycle.Runner
 	// Metrics is the handler of GET /metrics.
 	Metrics http.Handler
+
+	// storeTracers makes the spans of the stores; nil for none.
+	storeTracers trace.TracerProvider
 }
 
 // Run opens telemetry, builds the service, and runs it until ctx ends or a part of it fails; then it drains the service.
@@ -51,6 +56,9 @@ func Run(ctx context.Context, o Options, build func(context.Context, *Service) e
 		Name: o.Name, Version: t.Version, Log: t.Log, Metrics: t.MetricsHandler(),
 		Tracer: t.TracerProvider.Tracer(o.Name), Meter: t.MeterProvider.Meter(o.Name),
 		Runner: lifecycle.New(t.Log, lifecycle.Options{DrainDelay: o.DrainDelay, Grace: o.DrainGrace}),
+	}
+	if o.StoreSpans {
+		s.storeTracers = t.TracerProvider
 	}
 	s.Runner.OnClose("telemetry", t.Shutdown)
 	if err := s.Runner.Start(ctx, func(ctx context.Context) error { return build(ctx, s) }); err != nil {

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/extra/redisotel/v9"
 
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
@@ -23,6 +26,8 @@ type Database struct {
 	MaxConns int32
 	// Settings are further parameters of each session.
 	Settings map[string]string
+
+	tracer pgx.QueryTracer
 }
 
 // OpenPool opens a Postgres pool and verifies it with a ping. The caller closes it.
@@ -31,12 +36,17 @@ func OpenPool(ctx context.Context, d Database) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Setting, err)
 	}
-	return pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), MaxConns: d.MaxConns, ApplicationName: d.Name, Settings: d.Settings})
+	return pgdb.Open(ctx, pgdb.Options{
+		URL: url.Reveal(), MaxConns: d.MaxConns, ApplicationName: d.Name, Settings: d.Settings, Tracer: d.tracer,
+	})
 }
 
 // Pool opens a Postgres pool that closes with the service. Unless migrations is nil, it refuses a schema that is older
 // than the migrations of this build.
 func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxpool.Pool, error) {
+	if s.storeTracers != nil { // Statements have no parameters in them.
+		d.tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(s.storeTracers), otelpgx.WithDisableConnectionDetailsInAttributes())
+	}
 	pool, err := OpenPool(ctx, d)
 	if err != nil {
 		return nil, err
@@ -77,8 +87,13 @@ func OpenRedis(ctx context.Context, r Redis) (*redisdb.Client, error) {
 // Redis connects as OpenRedis does, with a client that closes with the service.
 func (s *Service) Redis(ctx context.Context, r Redis) (*redisdb.Client, error) {
 	client, err := OpenRedis(ctx, r)
-	if client != nil {
-		s.Runner.OnClose("redis", func(context.Context) error { return client.Close() })
+	if client == nil {
+		return nil, err
+	}
+	s.Runner.OnClose("redis", func(context.Context) error { return client.Close() })
+	if s.storeTracers != nil {
+		// The text of a command would have keys and values in it.
+		err = redisotel.InstrumentTracing(client.Client, redisotel.WithTracerProvider(s.storeTracers), redisotel.WithDBStatement(false), redisotel.WithCallerEnabled(false))
 	}
 	return client, err
 }

@@ -7,6 +7,10 @@ import (
 	"os"
 	"slices"
 
+	"go.opentelemetry.io/contrib/bridges/otelslog"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -23,14 +27,33 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-func newLogger(opts Options) *slog.Logger {
+func (t *Telemetry) setupLog(ctx context.Context, opts Options, res *resource.Resource) error {
+	base := newLines(opts)
+	exported, err := logs.exported()
+	if err != nil {
+		return err
+	}
+	if exported {
+		exporter, err := otlploggrpc.New(ctx)
+		if err != nil {
+			return err
+		}
+		provider := sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
+		base = slog.NewMultiHandler(base, otelslog.NewHandler(opts.Service, otelslog.WithLoggerProvider(provider)))
+		t.logClosers = append(t.logClosers, provider.Shutdown)
+	}
+	t.Log = slog.New(&handler{Handler: base, base: base, least: opts.LogLevel})
+	return nil
+}
+
+// newLines returns the handler that writes lines of JSON.
+func newLines(opts Options) slog.Handler {
 	var w io.Writer = os.Stderr
 	if opts.LogWriter != nil {
 		w = opts.LogWriter
 	}
 	out := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: opts.LogLevel, ReplaceAttr: rename})
-	base := out.WithAttrs([]slog.Attr{slog.String("service", opts.Service), slog.String("version", opts.Version)})
-	return slog.New(&handler{Handler: base, base: base})
+	return out.WithAttrs([]slog.Attr{slog.String("service", opts.Service), slog.String("version", opts.Version)})
 }
 
 // rename changes the key of a line's time to ts and its zone to UTC. It also converts the level to text, for which the
@@ -59,12 +82,16 @@ type handler struct {
 
 	base  slog.Handler
 	steps []step
+	least slog.Level
 }
 
 type step func(slog.Handler) slog.Handler
 
 // usualAttrs is the capacity reserved for the attributes of a call's line.
 const usualAttrs = 24
+
+// Enabled implements slog.Handler. The handler of exported lines would take all of them.
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.least }
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
@@ -100,7 +127,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 }
 
 func (h *handler) with(s step) slog.Handler {
-	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s)}
+	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s), least: h.least}
 }
 
 // appendIDs appends the request id and trace id of a context.

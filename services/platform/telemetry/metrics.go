@@ -1,12 +1,14 @@
 package telemetry
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -18,16 +20,28 @@ const (
 	scrapeTimeout   = 10 * time.Second
 )
 
-func (t *Telemetry) setupMetrics(res *resource.Resource) error {
+func (t *Telemetry) setupMetrics(ctx context.Context, res *resource.Resource) error {
 	t.Registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	exporter, err := otelprom.New(otelprom.WithRegisterer(t.Registry), otelprom.WithoutScopeInfo())
+	exposed, err := otelprom.New(otelprom.WithRegisterer(t.Registry), otelprom.WithoutScopeInfo())
 	if err != nil {
 		return err
 	}
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(exporter))
+	options := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(exposed)}
+	exported, err := metrics.exported()
+	if err != nil {
+		return err
+	}
+	if exported {
+		exporter, err := otlpmetricgrpc.New(ctx)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
+	}
+	provider := sdkmetric.NewMeterProvider(options...)
 	t.MeterProvider = provider
 	t.closers = append(t.closers, provider.Shutdown)
 	return nil

@@ -1,8 +1,10 @@
 // Package telemetry sets up structured logs, traces and metrics of a service. Each service's app package calls Setup
 // first and Shutdown last, and passes the providers to the packages that need them.
 //
-// Traces are exported over OTLP/gRPC if the standard OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
-// is set; the SDK reads the other OTEL_* variables itself. Metrics are scraped through MetricsHandler.
+// Lines are written to standard error and metrics are scraped through MetricsHandler. The standard variables of
+// OpenTelemetry's SDK export signals over OTLP/gRPC besides: traces if OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set and OTEL_TRACES_EXPORTER is not "none", metrics if OTEL_METRICS_EXPORTER is
+// "otlp", lines if OTEL_LOGS_EXPORTER is. The SDK reads the other OTEL_* variables itself.
 package telemetry
 
 import (
@@ -14,6 +16,7 @@ import (
 	"log"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
@@ -53,7 +56,8 @@ type Telemetry struct {
 	// Registry holds every metric of the process. It is not the global one.
 	Registry *prometheus.Registry
 
-	closers []func(context.Context) error
+	// closers end the providers, and logClosers after them that of the log.
+	closers, logClosers []func(context.Context) error
 }
 
 // Setup returns the telemetry of a process. It opens no connection. It fails if a standard OTEL_* variable is
@@ -71,11 +75,13 @@ func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
 	}
 	t := &Telemetry{
 		Version:    opts.Version,
-		Log:        newLogger(opts),
 		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 		Registry:   prometheus.NewRegistry(),
 	}
-	if err := t.setupMetrics(res); err != nil {
+	if err := t.setupLog(ctx, opts, res); err != nil {
+		return nil, fmt.Errorf("telemetry: logs: %w", err)
+	}
+	if err := t.setupMetrics(ctx, res); err != nil {
 		return nil, fmt.Errorf("telemetry: metrics: %w", err)
 	}
 	if err := t.setupTraces(ctx, res); err != nil {
@@ -98,8 +104,8 @@ func (t *Telemetry) Install() {
 // still log, trace or count.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	var errs []error
-	for _, closer := range t.closers {
-		errs = append(errs, closer(ctx))
+	for _, end := range slices.Concat(t.closers, t.logClosers) {
+		errs = append(errs, end(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("telemetry: shutdown: %w", err)

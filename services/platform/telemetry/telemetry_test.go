@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -19,9 +18,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 
 	"switchyard.dev/services/platform/telemetry"
 )
@@ -137,7 +134,7 @@ func TestTracesAreExported(t *testing.T) {
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
 		t.Run(variable, func(t *testing.T) {
 			clearEndpoints(t)
-			received := make(collector, 1)
+			received := newCollector()
 			t.Setenv(variable, "http://"+received.listen(t))
 			tel, err := telemetry.Setup(t.Context(), telemetry.Options{Service: "gateway", Version: "v1.2.3", LogWriter: io.Discard})
 			if err != nil {
@@ -149,7 +146,7 @@ func TestTracesAreExported(t *testing.T) {
 			if err := tel.Shutdown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			got := (<-received).GetResourceSpans()[0]
+			got := (<-received.traces).GetResourceSpans()[0]
 			attrs := map[string]string{}
 			for _, kv := range got.GetResource().GetAttributes() {
 				attrs[kv.GetKey()] = kv.GetValue().GetStringValue()
@@ -208,36 +205,4 @@ func clearEndpoints(t *testing.T) {
 	t.Helper()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
-}
-
-// collector receives OTLP traces.
-type collector chan *collectorv1.ExportTraceServiceRequest
-
-func (c collector) listen(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	collectorv1.RegisterTraceServiceServer(server, receiver{into: c})
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
-}
-
-type receiver struct {
-	collectorv1.UnimplementedTraceServiceServer
-	into collector
-}
-
-func (r receiver) Export(_ context.Context, req *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
-	r.into <- req
-	return &collectorv1.ExportTraceServiceResponse{}, nil
 }

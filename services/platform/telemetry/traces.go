@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"os"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -11,9 +10,13 @@ import (
 )
 
 func (t *Telemetry) setupTraces(ctx context.Context, res *resource.Resource) error {
+	exported, err := traces.exported()
+	if err != nil {
+		return err
+	}
 	// An SDK provider that never samples would clear the caller's sampled flag and so cut the trace off from downstream
 	// services.
-	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+	if !exported {
 		t.TracerProvider = noop.NewTracerProvider()
 		return nil
 	}

@@ -69,6 +69,7 @@ type Config struct {
 	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"serve: bytes of waiting counts; calls beyond it are refused with 503"`
 	ExportsFile  string        `env:"EXPORTS_FILE" doc:"control: YAML file of the billing systems that usage is exported to (docs/exports.md); empty for none"`
 	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	StoreSpans   bool          `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
 	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace   time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
 }

@@ -91,7 +91,8 @@ type Config struct {
 	Events Events `envPrefix:"EVENTS_"`
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between reporting not ready and draining, so that load balancers notice"`
+	StoreSpans bool          `env:"STORE_SPANS" envDefault:"false" doc:"spans of both stores"`
+	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in flight to end"`
 }
 

@@ -68,3 +68,21 @@ providers:
 		}
 	}
 }
+
+// Telemetry names a provider by its vendor's platform, or else by its own name.
+func TestHostsOfOffers(t *testing.T) {
+	p := policytest.Parse(t, `
+default_model: a/m
+providers:
+  - {name: a, dialect: openai, base_url: https://mine.openai.azure.com/openai/v1, models: [m]}
+  - {name: ours, dialect: openai, base_url: http://vllm.internal:8000/v1}
+`)
+	for target, want := range map[provider.Target]string{
+		{Provider: "a", Model: "m"}:      "azure.ai.openai",
+		{Provider: "ours", Model: "any"}: "ours",
+	} {
+		if got := p.Offer(target).Host; got != want {
+			t.Errorf("%s has the host %q, want %q", target, got, want)
+		}
+	}
+}

@@ -16,6 +16,8 @@ type Offer struct {
 	Upstream string
 	// Identity is one name for the model at all of its hosts; empty if it is not known. See package identity.
 	Identity string
+	// Host is the provider's name in OpenTelemetry's conventions.
+	Host string
 	// Unlisted reports that the policy does not name the model: a request did, for a provider that takes any model.
 	Unlisted bool
 	// Settings are the settings of the provider.
@@ -61,9 +63,11 @@ func (o *Offer) Relays(api string) bool { return slices.Contains(o.relays, api) 
 // entry is a provider with its offers.
 type entry struct {
 	*Provider
-	dialect  provider.Dialect
-	forms    func(model string) []string
-	hints    func(model string) provider.Hint
+	dialect provider.Dialect
+	forms   func(model string) []string
+	hints   func(model string) provider.Hint
+	// host is the provider's name in OpenTelemetry's conventions; its own if they have none.
+	host     string
 	index    int
 	offers   map[string]*Offer
 	defaults map[provider.Operation]*Offer
@@ -73,7 +77,7 @@ type entry struct {
 func (e *entry) offer(model *Model) *Offer {
 	target := provider.Target{Provider: e.Name, Model: model.Name}
 	o := &Offer{
-		Target: target, Upstream: cmp.Or(model.Upstream, model.Name), Identity: model.identity(), Settings: e.Provider, index: e.index,
+		Target: target, Upstream: cmp.Or(model.Upstream, model.Name), Identity: model.identity(), Host: e.host, Settings: e.Provider, index: e.index,
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}

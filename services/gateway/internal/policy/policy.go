@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/vendors/adapter"
+	"switchyard.dev/services/gateway/internal/vendors/host"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -140,6 +141,7 @@ func build(doc document) (*Policy, error) {
 
 func (p *Policy) addProvider(index int) error {
 	e := &entry{Provider: &p.Providers[index], index: index, offers: make(map[string]*Offer)}
+	e.host = cmp.Or(host.Of(e.Name, e.BaseURL).Convention, e.Name)
 	e.dialect, _ = adapter.Find(e.Dialect) // Parse has checked that there is one.
 	settings := e.Adapter()
 	e.forms, e.hints = e.dialect.FormsOf(settings), e.dialect.HintsOf(settings)

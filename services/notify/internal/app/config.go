@@ -45,6 +45,7 @@ type Config struct {
 	Webhook  WebhookSettings `envPrefix:"WEBHOOK_"`
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	StoreSpans bool          `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls in flight to end"`
 }

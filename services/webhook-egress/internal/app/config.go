@@ -26,6 +26,7 @@ type Config struct {
 	ServiceTokensFile string      `env:"SERVICE_TOKENS_FILE" doc:"YAML file with the callers' tokens: name, role, SHA-256"`
 	AuthDisabled      bool        `env:"AUTH_DISABLED" envDefault:"false" doc:"treat every caller as an operator; only with both faces on loopback"`
 	LogLevel          slog.Level  `env:"LOG_LEVEL" envDefault:"info" doc:"lowest level that is logged: debug, info, warn, error"`
+	StoreSpans        bool        `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/vendors/host"
 	"switchyard.dev/services/gateway/internal/vendors/modelid"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -73,14 +74,14 @@ func (l *List) Compare(o Options) Report {
 		versions[row.Version] = true
 	}
 	for _, model := range o.Models {
-		host := hostOf(model.Provider, model.BaseURL)
-		found := l.find(host, &model)
+		at := host.Of(model.Provider, model.BaseURL).Name
+		found := l.find(at, &model)
 		for _, e := range found {
 			used[e] = true
 		}
 		present, priced := o.Table.At(model.Provider, model.Model, o.Now)
 		switch {
-		case len(found) == 0 && priced && l.hosts[host]:
+		case len(found) == 0 && priced && l.hosts[at]:
 			r.Gone = append(r.Gone, Note{model.String(), "the list has no price of it"})
 		case len(found) == 0:
 			r.Unlisted++

@@ -200,27 +200,6 @@ func TestEntriesThatContradict(t *testing.T) {
 	}
 }
 
-func TestHosts(t *testing.T) {
-	for _, c := range []struct{ name, baseURL, want string }{
-		{"mine", "https://api.openai.com/v1", "openai"},
-		{"mine", "https://x.openai.azure.com/openai", "azure"},
-		{"mine", "https://bedrock-mantle.us-east-1.api.aws/v1", "bedrock"},
-		{"mine", "https://us-east5-aiplatform.googleapis.com", "vertex_ai"},
-		{"mine", "https://aiplatform.googleapis.com", "vertex_ai"},
-		{"mine", "https://ec2-1-2-3-4.compute.amazonaws.com", ""},
-		{"mine", "https://api.openai.com.evil.example", ""},
-		{"mine", "https://notopenrouter.ai", ""},
-		{"mine", "::", ""},
-		{"openai", "http://127.0.0.1:8000", "openai"},
-		{"vertex", "", "vertex_ai"},
-		{"sandbox", "", ""},
-	} {
-		if got := hostOf(c.name, c.baseURL); got != c.want {
-			t.Errorf("hostOf(%s, %s) = %q, want %q", c.name, c.baseURL, got, c.want)
-		}
-	}
-}
-
 // Names of the list can't reach a terminal as they are.
 func TestReportQuotes(t *testing.T) {
 	list, err := Parse([]byte(`{"evil\u001b[2J\nnew: x": {"litellm_provider": "openai"}}`))

@@ -211,7 +211,7 @@ func (r *round) acquire(ctx context.Context, c *candidate, call health.Call) (he
 // call makes the call of an attempt and returns its error. A panic of the adapter is one.
 func (x *execution) call(ctx context.Context, a *attempt, call ask) (err error) {
 	defer guard(&err)
-	ctx, a.call = x.engine.beginCall(ctx, x.request, &a.candidate)
+	ctx, a.call = x.engine.beginCall(ctx, x.request, &a.candidate, x.streams)
 	return call(ctx, a)
 }
 
@@ -250,7 +250,7 @@ func (r *round) serves(ctx context.Context, a *attempt) {
 	}
 	a.permit.Begin(ctx)
 	r.record.began(a.began)
-	r.engine.metrics.first(ctx, a.call.label, a.began.Sub(a.call.started))
+	a.call.first(ctx, r.engine.metrics, a.began)
 }
 
 // fail records an attempt that failed at the vendor.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	oteltrace "go.opentelemetry.io/otel/trace"
 
@@ -21,23 +22,57 @@ type call struct {
 	receipt *provider.Receipt
 }
 
-// beginCall starts the telemetry of a call to a candidate.
-func (e *Engine) beginCall(ctx context.Context, r *Request, c *candidate) (context.Context, call) {
+// beginCall starts the telemetry of a call to a candidate. streams reports whether a stream is asked for.
+func (e *Engine) beginCall(ctx context.Context, r *Request, c *candidate, streams bool) (context.Context, call) {
 	operation := operationNames[r.Route.Operation]
 	made := call{
-		label:   label{provider: c.Provider, model: e.modelLabel(c), operation: operation},
+		label:   label{provider: c.Provider, host: c.Host, model: e.modelLabel(c), operation: operation},
 		started: time.Now(),
 		receipt: new(provider.Receipt),
 	}
 	ctx = provider.WithReceipt(ctx, made.receipt)
 	ctx, made.span = e.Tracer.Start(ctx, operation+" "+c.Model, oteltrace.WithSpanKind(oteltrace.SpanKindClient))
 	if made.span.IsRecording() {
-		made.span.SetAttributes(attrOperation.String(operation), attrProvider.String(c.Provider), attrRequestModel.String(c.Upstream))
-		if limit := r.Chat.MaxTokens; limit > 0 {
-			made.span.SetAttributes(attrMaxTokens.Int(limit))
-		}
+		made.span.SetAttributes(attrOperation.String(operation), attrProvider.String(c.Host), attrConfigured.String(c.Provider), attrRequestModel.String(c.Upstream))
+		made.span.SetAttributes(asked(&r.Chat, streams)...)
 	}
 	return ctx, made
+}
+
+// asked returns the attributes of what a request sets.
+func asked(chat *provider.Chat, streams bool) (set []attribute.KeyValue) {
+	if streams {
+		set = append(set, attrStream.Bool(true))
+	}
+	if chat.MaxTokens > 0 {
+		set = append(set, attrMaxTokens.Int(chat.MaxTokens))
+	}
+	if chat.Seed != nil {
+		set = append(set, attrSeed.Int64(*chat.Seed))
+	}
+	for _, one := range []struct {
+		key   attribute.Key
+		value *float64
+	}{
+		{attrTemperature, chat.Temperature},
+		{attrTopP, chat.TopP},
+		{attrPresencePenalty, chat.PresencePenalty},
+		{attrFrequencyPenalty, chat.FrequencyPenalty},
+	} {
+		if one.value != nil {
+			set = append(set, one.key.Float64(*one.value))
+		}
+	}
+	return set
+}
+
+// first records when the first content of a stream arrived.
+func (c *call) first(ctx context.Context, m *metrics, at time.Time) {
+	after := at.Sub(c.started)
+	m.first(ctx, c.label, after)
+	if c.span.IsRecording() {
+		c.span.SetAttributes(attrTimeToFirst.Float64(after.Seconds()))
+	}
 }
 
 // modelLabel returns a candidate's model as a metric's label. At a provider without a list of models callers may invent
@@ -74,7 +109,8 @@ func (c *call) billed(ctx context.Context, m *metrics, b *bill, reason provider.
 	m.used(ctx, c.label, u)
 	if c.span.IsRecording() {
 		c.span.SetAttributes(attrResponseModel.String(b.served.Model),
-			attrInputTokens.Int64(u.Prompt()), attrOutputTokens.Int64(u.Completion()), attrCacheRead.Int64(u.CacheRead))
+			attrInputTokens.Int64(u.Prompt()), attrOutputTokens.Int64(u.Completion()), attrReasoningTokens.Int64(u.Reasoning),
+			attrCacheRead.Int64(u.CacheRead), attrCacheCreation.Int64(u.CacheWrite+u.CacheWriteLong))
 		if reason != "" {
 			c.span.SetAttributes(attrFinishReasons.StringSlice([]string{string(reason)}))
 		}

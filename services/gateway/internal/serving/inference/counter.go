@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -37,15 +38,21 @@ func newCounter(meter metric.Meter, name, what string) (*counter, error) {
 }
 
 // newCostCounter returns a counter of pico-USD that is exported in USD: up to nine million a process.
-func newCostCounter(meter metric.Meter, name, what string) (*counter, error) {
+//
+// Of the two metrics, switchyard.gateway.cost is deprecated: its unit stands in upper case in the name that Prometheus
+// has for it. It is kept for one release.
+func newCostCounter(meter metric.Meter) (*counter, error) {
 	c := &counter{of: make(map[label]*sum)}
-	_, err := meter.Float64ObservableCounter(name, metric.WithUnit("USD"), metric.WithDescription(what),
-		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			c.each(func(n int64, labels metric.MeasurementOption) { o.Observe(float64(n)/1e12, labels) })
-			return nil
-		}))
-	if err != nil {
-		return nil, fmt.Errorf("counter %s: %w", name, err)
+	observe := metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+		c.each(func(n int64, labels metric.MeasurementOption) { o.Observe(float64(n)/1e12, labels) })
+		return nil
+	})
+	_, err := meter.Float64ObservableCounter("switchyard.gateway.cost.usd", observe,
+		metric.WithUnit("{USD}"), metric.WithDescription("Cost metered, by provider and model."))
+	_, oldErr := meter.Float64ObservableCounter("switchyard.gateway.cost", observe,
+		metric.WithUnit("USD"), metric.WithDescription("Deprecated: switchyard.gateway.cost.usd replaces it."))
+	if err := errors.Join(err, oldErr); err != nil {
+		return nil, fmt.Errorf("counters of cost: %w", err)
 	}
 	return c, nil
 }

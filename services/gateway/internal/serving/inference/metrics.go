@@ -34,12 +34,12 @@ type metrics struct {
 	labels map[label]metric.MeasurementOption
 }
 
-// label is a set of labels: always the provider; a model and operation where the convention wants them; and one more,
-// by its key.
+// label is a set of labels: always the provider; its host, a model and operation where the convention wants them; and
+// one more, by its key.
 type label struct {
-	provider, model, operation string
-	key                        attribute.Key
-	value                      string
+	provider, host, model, operation string
+	key                              attribute.Key
+	value                            string
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
@@ -74,7 +74,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.refusals, err = meter.Int64Counter("switchyard.gateway.quota.refusals",
 		metric.WithDescription("Requests that a limit refused, by what it applies to (credential, organization, key, or the queue) and cause."))
 	errs = append(errs, err)
-	m.cost, err = newCostCounter(meter, "switchyard.gateway.cost", "Cost metered, by provider and model.")
+	m.cost, err = newCostCounter(meter)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("instruments: %w", err)
 	}
@@ -99,7 +99,7 @@ func (m *metrics) with(l label) metric.MeasurementOption {
 func (l label) option() metric.MeasurementOption {
 	var set []attribute.KeyValue
 	if l.operation != "" {
-		set = append(set, attrProvider.String(l.provider), attrRequestModel.String(l.model), attrOperation.String(l.operation))
+		set = append(set, attrProvider.String(l.host), attrConfigured.String(l.provider), attrRequestModel.String(l.model), attrOperation.String(l.operation))
 	} else {
 		set = append(set, attribute.String("provider", l.provider))
 	}

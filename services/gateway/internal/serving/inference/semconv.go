@@ -6,8 +6,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Names of OpenTelemetry's semantic conventions for generative AI (client spans and metrics, status "development", as
-// of 2026). They are kept in one place because they still change.
+// Names of OpenTelemetry's semantic conventions for generative AI (client spans and metrics, status "development",
+// version 1.42.0-dev of open-telemetry/semantic-conventions-genai). They are kept in one place because they still change.
 const (
 	metricDuration       = "gen_ai.client.operation.duration"
 	metricTokens         = "gen_ai.client.token.usage" //nolint:gosec // tokens of text
@@ -18,13 +18,28 @@ const (
 	attrProvider      = attribute.Key("gen_ai.provider.name")
 	attrRequestModel  = attribute.Key("gen_ai.request.model")
 	attrResponseModel = attribute.Key("gen_ai.response.model")
-	attrMaxTokens     = attribute.Key("gen_ai.request.max_tokens")
-	attrFinishReasons = attribute.Key("gen_ai.response.finish_reasons")
-	attrInputTokens   = attribute.Key("gen_ai.usage.input_tokens")
-	attrOutputTokens  = attribute.Key("gen_ai.usage.output_tokens")
-	attrCacheRead     = attribute.Key("gen_ai.usage.cache_read.input_tokens")
 	attrTokenType     = attribute.Key("gen_ai.token.type")
 	attrErrorType     = attribute.Key("error.type")
+
+	attrStream           = attribute.Key("gen_ai.request.stream")
+	attrMaxTokens        = attribute.Key("gen_ai.request.max_tokens")
+	attrTemperature      = attribute.Key("gen_ai.request.temperature")
+	attrTopP             = attribute.Key("gen_ai.request.top_p")
+	attrSeed             = attribute.Key("gen_ai.request.seed")
+	attrPresencePenalty  = attribute.Key("gen_ai.request.presence_penalty")
+	attrFrequencyPenalty = attribute.Key("gen_ai.request.frequency_penalty")
+
+	attrFinishReasons   = attribute.Key("gen_ai.response.finish_reasons")
+	attrTimeToFirst     = attribute.Key("gen_ai.response.time_to_first_chunk")
+	attrInputTokens     = attribute.Key("gen_ai.usage.input_tokens")
+	attrOutputTokens    = attribute.Key("gen_ai.usage.output_tokens")
+	attrCacheRead       = attribute.Key("gen_ai.usage.cache_read.input_tokens")
+	attrCacheCreation   = attribute.Key("gen_ai.usage.cache_creation.input_tokens")
+	attrReasoningTokens = attribute.Key("gen_ai.usage.reasoning.output_tokens")
+
+	// attrConfigured is the provider's name in the policy. The conventions' name is that of a vendor's platform, which
+	// several providers may share.
+	attrConfigured = attribute.Key("switchyard.provider")
 
 	tokenInput  = "input"
 	tokenOutput = "output"

@@ -166,7 +166,9 @@ type plan struct {
 func (p plan) Plan(r routing.Request) (routing.Plan, error) {
 	out := routing.Plan{Requested: p.requested}
 	for _, name := range p.names {
-		out.Candidates = append(out.Candidates, routing.Candidate{Target: provider.Target{Provider: name, Model: name + "-1"}, Upstream: name + "-up", Substitute: len(out.Candidates) > 0})
+		out.Candidates = append(out.Candidates, routing.Candidate{
+			Target: provider.Target{Provider: name, Model: name + "-1"}, Upstream: name + "-up", Host: "host_" + name, Substitute: len(out.Candidates) > 0,
+		})
 		if !r.Substitution {
 			break
 		}

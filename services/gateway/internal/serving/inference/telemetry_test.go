@@ -40,7 +40,7 @@ func observe(t *testing.T, scripts ...*script) *observed {
 	return o
 }
 
-// told is a span as one line.
+// reported returns a span as one line.
 func reported(s tracetest.SpanStub) string {
 	line := s.Name + " " + s.Status.Code.String()
 	for _, a := range s.Attributes {
@@ -84,7 +84,7 @@ func (o *observed) points(t *testing.T) map[string][]attribute.Set {
 func TestEachCallHasASpan(t *testing.T) {
 	o := observe(t, &script{name: "a", steps: failing(apierr.ClassServerError, 500)}, &script{name: "b", answer: good})
 	r := request()
-	r.Route.Operation, r.Chat.MaxTokens = provider.OperationChat, 9
+	r.Route.Operation, r.Chat.MaxTokens, r.Chat.TopP = provider.OperationChat, 9, new(0.5)
 	if _, err := o.Chat(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +93,10 @@ func TestEachCallHasASpan(t *testing.T) {
 		t.Fatalf("%d spans, want one a call", len(spans))
 	}
 	for i, want := range []string{
-		"chat a-1 Error gen_ai.operation.name=chat gen_ai.provider.name=a gen_ai.request.model=a-up gen_ai.request.max_tokens=9 error.type=server_error",
-		"chat b-1 Unset gen_ai.operation.name=chat gen_ai.provider.name=b gen_ai.request.model=b-up gen_ai.request.max_tokens=9" +
-			" gen_ai.response.model=b-1 gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=20 gen_ai.usage.cache_read.input_tokens=0" +
+		"chat a-1 Error gen_ai.operation.name=chat gen_ai.provider.name=host_a switchyard.provider=a gen_ai.request.model=a-up gen_ai.request.max_tokens=9 gen_ai.request.top_p=0.5 error.type=server_error",
+		"chat b-1 Unset gen_ai.operation.name=chat gen_ai.provider.name=host_b switchyard.provider=b gen_ai.request.model=b-up gen_ai.request.max_tokens=9 gen_ai.request.top_p=0.5" +
+			" gen_ai.response.model=b-1 gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=20 gen_ai.usage.reasoning.output_tokens=0" +
+			" gen_ai.usage.cache_read.input_tokens=0 gen_ai.usage.cache_creation.input_tokens=0" +
 			` gen_ai.response.finish_reasons=["stop"]`,
 	} {
 		if got := reported(spans[i]); got != want {
@@ -121,7 +122,7 @@ func TestCostIsCountedByModel(t *testing.T) {
 		o.Spent(&ledger.Report{Provider: "a", Model: fmt.Sprint("invented-", n), Cost: 1})
 	}
 	models := make(map[string]int)
-	for _, set := range o.points(t)["switchyard.gateway.cost"] {
+	for _, set := range o.points(t)["switchyard.gateway.cost.usd"] {
 		model, _ := set.Value("model")
 		models[model.AsString()]++
 	}
@@ -160,6 +161,9 @@ func TestAStreamsSpanLastsToItsEnd(t *testing.T) {
 			spans := o.spans.GetSpans()
 			if len(spans) != 1 || spans[0].Status.Code != test.code || spans[0].Status.Description != test.kind {
 				t.Fatalf("spans %+v", spans)
+			}
+			if line := reported(spans[0]); !strings.Contains(line, " gen_ai.request.stream=true") || !strings.Contains(line, " gen_ai.response.time_to_first_chunk=") {
+				t.Errorf("no stream: %s", line)
 			}
 			points := o.points(t)
 			if len(points[metricFirstChunk]) != 1 || (len(points[metricPerOutputChunk]) == 1) != (name == "whole") {

@@ -37,7 +37,7 @@ func (s *scored) is(o *policy.Offer) bool {
 // candidate returns the offer as a plan lists it.
 func (s *scored) candidate() Candidate {
 	return Candidate{
-		Target: s.Target, Upstream: s.Upstream, Identity: s.Identity, Unlisted: s.Unlisted,
+		Target: s.Target, Upstream: s.Upstream, Identity: s.Identity, Host: s.Host, Unlisted: s.Unlisted,
 		Lacks: s.Lacks, Limits: s.Capabilities.Limits, Native: s.native, Hints: s.Hints, Substitute: s.substitute,
 	}
 }

@@ -82,6 +82,8 @@ type Candidate struct {
 	provider.Target
 	// Upstream is the vendor's own name of the model, Identity one name for it at all of its hosts; empty if not known.
 	Upstream, Identity string
+	// Host is the provider's name in OpenTelemetry's conventions.
+	Host string
 	// Unlisted reports whether no policy names the model: the request does, at a provider that takes any model name.
 	Unlisted bool
 	// Lacks are the features that the model does not have, Limits its known sizes.
