@@ -48,11 +48,15 @@ KUBECTL_VALIDATE := $(BIN)/kubectl-validate-v0.0.4
 PROMTOOL := $(BIN)/promtool-v0.313.5
 GOVULNCHECK := $(BIN)/govulncheck-v1.8.0
 HELM := $(BIN)/helm-v3.22.0
+GORELEASER := $(BIN)/goreleaser-v2.16.0
+BUILDX := $(BIN)/buildx-v0.38.2
+CRANE := $(BIN)/crane-v0.22.1
+ACTIONLINT := $(BIN)/actionlint-v1.7.12
 PLUGINS := $(BIN)/.plugins
 
 define install
 @mkdir -p $(BIN)/.install && echo "installing $(1)@$(2)"
-@GOBIN=$(BIN)/.install GOWORK=off CGO_ENABLED=0 go install $(1)@$(2) && mv $(BIN)/.install/$(notdir $(patsubst %/v5,%,$(1))) $@
+@GOBIN=$(BIN)/.install GOWORK=off CGO_ENABLED=0 go install $(1)@$(2) && mv $(BIN)/.install/$(notdir $(patsubst %/v2,%,$(patsubst %/v5,%,$(1)))) $@
 endef
 
 $(BUF): ; $(call install,github.com/bufbuild/buf/cmd/buf,v1.70.0)
@@ -61,6 +65,10 @@ $(GOLANGCI): ; $(call install,github.com/golangci/golangci-lint/v2/cmd/golangci-
 $(KUSTOMIZE): ; $(call install,sigs.k8s.io/kustomize/kustomize/v5,v5.7.1)
 $(KUBECTL_VALIDATE): ; $(call install,sigs.k8s.io/kubectl-validate,v0.0.4)
 $(GOVULNCHECK): ; $(call install,golang.org/x/vuln/cmd/govulncheck,v1.8.0)
+$(CRANE): ; $(call install,github.com/google/go-containerregistry/cmd/crane,v0.22.1)
+$(ACTIONLINT): ; $(call install,github.com/rhysd/actionlint/cmd/actionlint,v1.7.12)
+$(GORELEASER): ; $(call install,github.com/goreleaser/goreleaser/v2,v2.16.0)
+$(BUILDX): ; $(call install,github.com/docker/buildx/cmd/buildx,v0.38.2)
 # Prometheus' module has replacements, which `go install` refuses; without service discovery it builds in a third of the time.
 $(PROMTOOL): .ci/promtool/go.mod
 	@mkdir -p $(BIN) && echo "building promtool" && GOWORK=off CGO_ENABLED=0 go -C .ci/promtool build -tags remove_all_sd,builtinassets -o $@ github.com/prometheus/prometheus/cmd/promtool
@@ -120,7 +128,8 @@ tidy: ## tidy every module and level the workspace
 	@for module in $(MODULES); do GOWORK=off go -C $$module mod tidy; done; go work sync; \
 	for module in $(MODULES); do GOWORK=off go -C $$module mod tidy; done
 
-lint: $(GOLANGCI) $(BUF) $(PROTO)/.stamp ## golangci-lint over all modules, buf lint and format
+lint: $(GOLANGCI) $(BUF) $(PROTO)/.stamp $(ACTIONLINT) ## golangci-lint over all modules, buf lint and format, workflows
+	@$(ACTIONLINT) -shellcheck= -pyflakes=
 	@$(GOLANGCI) run $(PACKAGES)
 	@$(BUF) lint
 	@$(BUF) format --diff --exit-code proto
@@ -131,7 +140,7 @@ fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
 
 ##@ Dependencies
 
-.PHONY: ages audit
+.PHONY: ages audit licenses release-check release-programs pin-images
 # The database that govulncheck asks; GOVULNDB may name a copy of it.
 VULNERABILITIES := $(or $(GOVULNDB),https://vuln.go.dev)
 
@@ -142,7 +151,22 @@ ages: ## every direct dependency with its version and age in months, the oldest 
 audit: ages ## ages, and known vulnerabilities in what is called, where their database can be reached
 	@if curl -sfL -m 10 -o /dev/null $(VULNERABILITIES)/index/db.json; \
 	then $(MAKE) --no-print-directory $(GOVULNCHECK); for module in $(MODULES); do echo "govulncheck $$module"; $(GOVULNCHECK) -db $(VULNERABILITIES) -C $$module ./...; done; \
+	elif [ -n "$(GOVULNDB)" ]; then echo "govulncheck: GOVULNDB: $(GOVULNDB)/index/db.json can't be read" >&2; exit 1; \
 	else echo "govulncheck: not run, since $(VULNERABILITIES) can't be reached; the ages above are all that is known"; fi
+
+licenses: ## every Go module's licence is one that is allowed, those of programs first; npm packages are counted; offline
+	@go run ./deploy/licenses
+
+# Left out of `make ci`, because the two tools take minutes to build.
+release-check: $(GORELEASER) $(BUILDX) ## the configurations of programs and images of a release are valid; offline
+	@$(GORELEASER) check --quiet && echo ".goreleaser.yaml: valid"
+	@$(BUILDX) bake -f deploy/images/bake.hcl --print --progress quiet >/dev/null && echo "deploy/images/bake.hcl: valid"
+
+release-programs: $(GORELEASER) ## build, sign and upload the programs of the tag that is checked out; NOTES names the file of its notes
+	@$(GORELEASER) release --clean --release-notes $(NOTES)
+
+pin-images: $(CRANE) ## write the digests that registries have today behind the tags of all images
+	@CRANE=$(CRANE) go run ./deploy/images
 
 ##@ Test
 
@@ -179,4 +203,4 @@ load: ## the gateway beside its floor, some minutes; see deploy/load
 
 # With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either.
 ci: dev ## all that must pass before a change lands; lists the time of each step and the slowest tests
-	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) lint test isolate e2e k8s alerts bench
+	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) licenses lint test isolate e2e k8s alerts bench

@@ -22,7 +22,17 @@ const root = "../.."
 
 func load(t *testing.T) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yaml")}, cli.WithoutEnvironmentResolution)
+	return loadWith(t, nil, "docker-compose.yaml")
+}
+
+// loadWith returns the project of files of the repository, with variables of the shell as NAME=value.
+func loadWith(t *testing.T, variables []string, files ...string) *types.Project {
+	t.Helper()
+	paths := make([]string, len(files))
+	for i, file := range files {
+		paths[i] = filepath.Join(root, file)
+	}
+	options, err := cli.NewProjectOptions(paths, cli.WithEnv(variables), cli.WithoutEnvironmentResolution)
 	if err != nil {
 		t.Fatal(err)
 	}

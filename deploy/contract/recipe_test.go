@@ -136,6 +136,7 @@ GET /admin/v1/exports/{id}/refusals`,
 
 // commonRoutes are the routes of all services.
 const commonRoutes = `
+GET /
 GET /openapi.json
 GET /docs
 GET /health

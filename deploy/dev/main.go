@@ -22,6 +22,7 @@ const help = `use
   dev setup DIR …       make secrets in DIR, and roles and schemas on the servers of
                         SWITCHYARD_DATABASE_URL, SWITCHYARD_REDIS_URL; as root, give
                         DIR and the further folders to the services' user
+  dev secret DIR NAME   print a secret that "dev setup" made, such as operator-token
   dev setup --kubernetes FILE DIR
                         keep secrets in DIR, make roles and schemas on the server of
                         SWITCHYARD_DATABASE_URL, and print the Secrets of the cluster
@@ -59,6 +60,8 @@ func run(args []string) error {
 		return runChecks(ctx, rest)
 	case command == "tests" && len(rest) > 1 && rest[0] == "--":
 		return runTests(ctx, rest[1:])
+	case command == "secret" && len(rest) == 2:
+		return printSecret(os.Stdout, rest[0], rest[1])
 	case command == "setup" && len(rest) == 3 && rest[0] == "--kubernetes":
 		return runClusterSetup(ctx, rest[1], rest[2])
 	case command == "setup" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):

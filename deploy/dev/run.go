@@ -27,7 +27,9 @@ func runDemo(ctx context.Context) error {
 	return demo.Run(ctx, screen(), filepath.Join(root, ".local"))
 }
 
-// runStack runs the stack until ctx ends.
+var errStoreEnded = errors.New("stopped because a store ended; start it again with the same command, the data is kept")
+
+// runStack runs the stack until ctx ends, or a store does.
 func runStack(ctx context.Context) error {
 	out := screen()
 	started := time.Now()
@@ -36,7 +38,7 @@ func runStack(ctx context.Context) error {
 		Durable:     true,
 		DatabaseURL: os.Getenv("SWITCHYARD_DATABASE_URL"),
 		RedisURL:    os.Getenv("SWITCHYARD_REDIS_URL"),
-		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},
+		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakePush, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},
 		FakeArgs:    []string{"--verbose"},
 		WebPush:     true,
 		ToolRules:   stack.ToolRules,
@@ -52,7 +54,10 @@ func runStack(ctx context.Context) error {
 	env, err := prepare(ctx, s)
 	if err == nil {
 		welcome(out, s, env, time.Since(started))
-		wait(ctx, out, s)
+		if err = s.Supervise(ctx, restarts{out}); err != nil {
+			out.Bad("%v", err)
+			err = errStoreEnded // All of it has been shown.
+		}
 	}
 	return errors.Join(err, drain(ctx, out, s))
 }
@@ -96,45 +101,13 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		before = demo.Env{} // unreadable: it is written anew
 	}
-	env := demo.Env{
-		EdgeURL:          s.URL(string(stack.Edge)),
-		EdgeMetricsURL:   s.MetricsURL(string(stack.Edge)),
-		GatewayURL:       s.URL(string(stack.Gateway)),
-		WebhookEgressURL: s.URL(string(stack.WebhookEgress)),
-		NotifyURL:        s.URL(string(stack.Notify)),
-		ToolServerURL:    s.FakeURL(stack.FakeTools) + "/mcp",
-
-		GatewayGRPC:       s.GRPC(string(stack.Gateway)),
-		WebhookEgressGRPC: s.GRPC(string(stack.WebhookEgress)),
-		NotifyGRPC:        s.GRPC(string(stack.Notify)),
-
-		ServiceToken:  s.Secrets().Service,
-		OperatorToken: s.Secrets().Operator,
-		SupportToken:  s.Secrets().Support,
-
-		OrganizationID: stack.Organization,
-		WebhookSecret:  s.Secrets().Webhook,
-	}
-	for _, key := range []struct {
-		known, into *string
-		request     stack.Key
-		path        string // of a route of its product
-	}{
-		{&before.AIKey, &env.AIKey, stack.Key{Product: "ai", Permission: "read,write,ai:approvals:decide", Name: "demo-ai"}, "/product/v1/ai/approvals/none/deny"},
-		{&before.WebhooksKey, &env.WebhooksKey, stack.Key{Product: "webhooks", Permission: "read,write", Name: "demo-webhooks"}, "/product/v1/webhooks/deliveries"},
-		{&before.NotificationsKey, &env.NotificationsKey, stack.Key{Product: "notifications", Permission: "read,write,notifications:tokens:mint", Name: "demo-notifications"}, "/product/v1/notifications/send"},
-	} {
-		key.request.Organization = stack.Organization
-		if *key.into, err = s.EnsureKey(ctx, *key.known, key.path, key.request); err != nil {
-			return env, err
-		}
+	env, err := demo.Reach(ctx, s, stack.Organization, before)
+	if err != nil {
+		return env, err
 	}
 	// The organization's own Slack URL, at the fake Slack.
 	slack := filepath.Join(s.State(), "secrets", "notify-slack", stack.Organization)
 	if err := os.WriteFile(slack, []byte(s.FakeURL(stack.FakeSlack)+"/services/T1/B1/demo\n"), 0o600); err != nil {
-		return env, err
-	}
-	if err := os.WriteFile(demo.ReceiverFile(s.State()), []byte(s.FakeURL(stack.FakeWebhook)+"\n"), 0o600); err != nil {
 		return env, err
 	}
 	return env, env.Write(path)
@@ -143,26 +116,36 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 // welcome prints where everything is and what to try.
 func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration) {
 	out.Line("\n%s runs, after %.1f s. Ctrl-C drains and stops it.\n", out.Strong("Switchyard"), took.Seconds())
-	for _, service := range []stack.Service{stack.Edge, stack.Control, stack.Gateway, stack.WebhookEgress, stack.Notify} {
-		grpc := ""
-		if address := s.GRPC(string(service)); address != "" {
-			grpc = "   gRPC " + address
-		}
-		out.Line("  %-17s %s%s", service, s.URL(string(service)), grpc)
+	place := func(name, address, what string) {
+		out.Line("  %-18s %s%s", name, address, strings.TrimRight("   "+what, " "))
 	}
-	out.Line("  %-17s %s   web push and the in-app feed in this browser", "notify demo page", s.DemoURL())
-	out.Line("  %-17s %s/console/   sign in with OPERATOR_TOKEN of the settings below", "operators' console", s.URL(string(stack.Control)))
-	receiver := s.FakeURL(stack.FakeWebhook)
-	out.Line("  %-17s %s   what arrived: %s/_arrivals", "webhook receiver", receiver, receiver)
-	out.Line("  %-17s %s   an OpenAI- and Anthropic-like server to point the gateway at", "fake provider", s.FakeURL(stack.FakeProvider))
-	out.Line("  %-17s %s   tools for agents: deploy/examples/recipes/approve-a-tool-call.md", "fake tool server", s.FakeURL(stack.FakeTools)+"/mcp")
+	for _, service := range []stack.Service{stack.Edge, stack.Control, stack.Gateway, stack.WebhookEgress, stack.Notify} {
+		grpc := s.GRPC(string(service))
+		if grpc != "" {
+			grpc = "gRPC " + grpc
+		}
+		place(string(service), s.URL(string(service)), grpc)
+	}
+	out.Line("\n  In a browser")
+	place("operators' console", s.URL(string(stack.Control))+"/console/", "sign in with OPERATOR_TOKEN of the settings below")
+	place("documents", env.EdgeURL+"/docs", "for customers: routes, errors, webhooks; those of a service: its address with /docs")
+	place("notify demo page", s.DemoURL(), "web push, also without a vendor, and the in-app feed in this browser")
+	out.Line("\n  In place of third parties")
+	place("webhook receiver", env.ReceiverURL, "what arrived: "+env.ReceiverURL+"/_arrivals")
+	place("provider", s.FakeURL(stack.FakeProvider), "an OpenAI- and Anthropic-like server to point the gateway at")
+	place("tool server", env.ToolServerURL, "tools for agents: deploy/examples/recipes/approve-a-tool-call.md")
+	place("push service", s.FakeURL(stack.FakePush), "what arrived: "+s.FakeURL(stack.FakePush)+"/_messages")
+	place("mailbox", s.FakeURL(stack.FakeMailbox), "what arrived: "+s.FakeURL(stack.FakeMailbox)+"/_messages")
+	place("Slack", s.FakeURL(stack.FakeSlack), "what arrived: "+s.FakeURL(stack.FakeSlack)+"/_messages")
+
 	envFile := demo.EnvFile(s.State())
-	out.Line("\n  logs      %s", filepath.Join(s.State(), "log"))
-	out.Line("  settings  %s (URLs, keys and tokens, for a shell to source)", envFile)
-	out.Line("  documents %s/docs (for customers: routes, errors, webhooks)", env.EdgeURL)
+	out.Line("\n  logs     %s", filepath.Join(s.State(), "log"))
+	out.Line("  settings %s (URLs, keys and tokens); for a shell in any folder:", envFile)
+	out.Line("           %s", demo.Source(envFile))
+	out.Line("  recipes  every route as a curl line: deploy/examples/recipes")
 
 	out.Line("\nThings to try from another terminal, or `make demo` for the main jobs:")
-	for i, p := range demo.Pastes(env, receiver, envFile) {
+	for i, p := range demo.Pastes(env, envFile) {
 		out.Head(fmt.Sprintf("%d. %s", i+1, p.Title), "")
 		out.Line("%s", p.Do)
 		if p.See != "" {
@@ -171,18 +154,25 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 	}
 }
 
-// wait returns when ctx ends. Meanwhile it prints the members that end by themselves.
-func wait(ctx context.Context, out *demo.Screen, s *stack.Stack) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case exit := <-s.Exits():
-			out.Line("")
-			out.Bad("%s ended by itself (%s); everything else keeps running. The end of %s:", exit.Name, exit.How(), exit.Log)
-			for line := range strings.Lines(exit.Tail) {
-				out.Line("    %s", strings.TrimRight(line, "\n"))
-			}
-		}
+// restarts shows what becomes of members that end by themselves.
+type restarts struct{ out *demo.Screen }
+
+// Ended implements stack.Reporter. The end of the log is shown the first time only, and not for a program that was killed.
+func (r restarts) Ended(exit stack.Exit, pause time.Duration, again bool) {
+	r.out.Bad("%s ended by itself (%s) and is started again in %s; its log: %s", exit.Name, exit.How(), pause, exit.Log)
+	if again || exit.Killed() {
+		return
 	}
+	for line := range strings.Lines(exit.Tail) {
+		r.out.Line("    %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// Ready implements stack.Reporter.
+func (r restarts) Ready(name string, took time.Duration, err error) {
+	if err != nil {
+		r.out.Bad("%s runs again and is not ready: %v", name, err)
+		return
+	}
+	r.out.Good("%s is ready again, %d ms after its start", name, took.Milliseconds())
 }

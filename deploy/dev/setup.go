@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"switchyard.dev/deploy/dev/stack"
 )
@@ -28,6 +30,21 @@ func runClusterSetup(ctx context.Context, file, dir string) error {
 	}
 	fmt.Fprintln(os.Stderr, "roles and schemas are made; keep", dir, "(an operator's token is in its file operator-token)")
 	return nil
+}
+
+// printSecret prints a secret that setup has made in dir, as a line. Images have no other program to show one.
+func printSecret(out io.Writer, dir, name string) error {
+	folder, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	defer func() { _ = folder.Close() }()
+	text, err := folder.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	_, err = fmt.Fprintln(out, strings.TrimSpace(string(text)))
+	return err
 }
 
 // runSetup prepares the stores of SWITCHYARD_DATABASE_URL and SWITCHYARD_REDIS_URL, writes the services' secrets into

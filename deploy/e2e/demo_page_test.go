@@ -165,6 +165,29 @@ func TestDemoPage(t *testing.T) {
 			t.Errorf("devices %+v", left)
 		}
 	})
+	t.Run("without a vendor", func(t *testing.T) {
+		subscribed := func() {
+			t.Helper()
+			shows("device", "Subscribed at "+h.FakeURL(stack.FakePush))
+			if devices := h.devices(t, stack.Organization, "?user_id=demo"); len(devices) != 1 {
+				t.Errorf("devices %+v, want one", devices)
+			}
+		}
+		run(chromedp.Click("#subscribe-fake"))
+		subscribed()
+		run(chromedp.SetValue(`input[name="subject"]`, "Order 8"), chromedp.Click("#send button"))
+		shows("received", "Order 8: Your order was shipped.")
+		// A page that is opened again has another subscription in place of the former one.
+		run(chromedp.Reload())
+		subscribed()
+		run(chromedp.Click(`input[value="web_push"]`), chromedp.SetValue(`input[name="subject"]`, "Order 9"), chromedp.Click("#send button"))
+		shows("received", "Order 9: Your order was shipped.")
+		run(chromedp.Click("#unsubscribe"))
+		shows("device", "Not subscribed")
+		if left := h.devices(t, stack.Organization, "?user_id=demo"); len(left) != 0 {
+			t.Errorf("devices %+v", left)
+		}
+	})
 	if len(faults) > 0 {
 		t.Errorf("the page threw %q", faults)
 	}

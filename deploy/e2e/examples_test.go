@@ -20,7 +20,7 @@ func TestExamples(t *testing.T) {
 		"GATEWAY_GRPC="+h.GRPC(string(stack.Gateway)), "WEBHOOK_EGRESS_GRPC="+h.GRPC(string(stack.WebhookEgress)),
 		"NOTIFY_GRPC="+h.GRPC(string(stack.Notify)), "EDGE_URL="+h.URL(string(stack.Edge)),
 		"SERVICE_TOKEN="+h.Secrets().Service, "ORGANIZATION_ID="+organization,
-		"AI_KEY="+h.key(t, organization, "ai", "read").Key, "WEBHOOK_TARGET="+h.FakeURL(stack.FakeWebhook)+"/examples")
+		"AI_KEY="+h.key(t, organization, "ai", "read").Key, "RECEIVER_URL="+h.FakeURL(stack.FakeWebhook))
 	for name, says := range map[string]string{
 		"gateway": "answered for", "webhook": "100 accepted\ndelivered after 1 attempt(s), status 200", "notify": "0 unread now", "edge": " tokens\n",
 	} {

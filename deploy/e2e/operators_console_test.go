@@ -138,11 +138,22 @@ func TestRootsLeadSomewhere(t *testing.T) {
 		stack.Edge: "/docs", stack.Control: "/console/", stack.Gateway: "/docs", stack.WebhookEgress: "/docs", stack.Notify: "/docs",
 	} {
 		c := h.anonymous(service)
-		a := c.get(t, "/").want(t, http.StatusSeeOther)
+		a := c.with("Accept", "text/html").get(t, "/").want(t, http.StatusSeeOther)
 		if at := a.header.Get("Location"); at != want {
 			t.Errorf("%s: / leads to %q, want %q", service, at, want)
 		}
 		c.get(t, want).want(t, http.StatusOK)
+	}
+	for _, service := range []stack.Service{stack.Gateway, stack.WebhookEgress, stack.Notify} {
+		c := h.anonymous(service)
+		index := c.get(t, "/").fields(t, http.StatusOK, "name", "version", "documents", "openapi", "health", "ready", "metrics")
+		if index["name"] != string(service) {
+			t.Errorf("%s: / names %v", service, index["name"])
+		}
+		for _, name := range []string{"documents", "openapi", "health", "ready", "metrics"} {
+			path, _ := index[name].(string)
+			c.get(t, path).want(t, http.StatusOK)
+		}
 	}
 	for _, path := range []string{"/console/", "/console/api/session"} {
 		h.anonymous(stack.Edge).get(t, path).want(t, http.StatusNotFound)

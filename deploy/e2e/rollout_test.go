@@ -23,7 +23,7 @@ import (
 // slowStream is a vendor that streams for two seconds.
 var slowStream = vendor{name: "slowly", dialect: "openai", model: "slowly"}
 
-// releaseFile holds the commit of the previous release.
+// releaseFile holds the tag of the previous release, or a commit where there is no tag yet. It is the only place.
 const releaseFile = "../../.ci/release"
 
 // programsBefore returns the folder of the previous release's programs, which are built once, after those of this tree.
@@ -56,7 +56,10 @@ func releaseTree() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	commit := strings.TrimSpace(string(text))
+	commit, err := commitOf(strings.TrimSpace(string(text)))
+	if err != nil {
+		return "", err
+	}
 	cache, err := filepath.Abs("../../.cache")
 	if err != nil {
 		return "", err
@@ -82,6 +85,18 @@ func releaseTree() (string, error) {
 	return tree, nil
 }
 
+// commitOf returns the commit of a tag or of a commit's name.
+func commitOf(revision string) (string, error) {
+	var complaints bytes.Buffer
+	parse := exec.Command("git", "-C", "../..", "rev-parse", "--verify", "--end-of-options", revision+"^{commit}")
+	parse.Stderr = &complaints
+	commit, err := parse.Output()
+	if err != nil {
+		return "", fmt.Errorf("the previous release %s: %w (this test needs a clone with history and tags)\n%s", revision, err, complaints.String())
+	}
+	return strings.TrimSpace(string(commit)), nil
+}
+
 // unpack extracts the tree of a commit from the git history.
 func unpack(commit, folder string) error {
 	archive := exec.Command("git", "-C", "../..", "archive", commit)
@@ -93,7 +108,7 @@ func unpack(commit, folder string) error {
 		return err
 	}
 	if err := errors.Join(extract.Start(), archive.Run(), extract.Wait()); err != nil {
-		return fmt.Errorf("the previous release: %w (a clone without history can't run this test)\n%s", err, complaints.String())
+		return fmt.Errorf("the previous release: %w\n%s", err, complaints.String())
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type config struct {
 	tls      []string
 	tlsHosts []string
 	caFile   string
+	// keyFile keeps the certificate and its key from one start to the next.
+	keyFile string
 }
 
 // httpFakes lists the fakes that --tls accepts.
@@ -61,6 +63,7 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 	flags.StringVar(&overTLS, "tls", "", "comma `list` of the fakes to serve over TLS: "+strings.Join(httpFakes, ", "))
 	flags.StringVar(&hosts, "tls-hosts", "", "comma `list` of further host names for the certificate")
 	flags.StringVar(&cfg.caFile, "ca-file", "", "`file` to write the certificate to, for clients to trust")
+	flags.StringVar(&cfg.keyFile, "key-file", "", "`file` that keeps the certificate and its key, so that the next start has the same (default none)")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}

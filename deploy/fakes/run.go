@@ -39,7 +39,7 @@ type service struct {
 
 // run serves all fakes until ctx ends. Once all listen, it prints one line "name url" for each, and "ready".
 func run(ctx context.Context, cfg config, out io.Writer) error {
-	certificate, text, err := cert.New(time.Now(), cfg.tlsHosts...)
+	certificate, text, err := certify(cfg)
 	if err != nil {
 		return err
 	}
@@ -63,6 +63,18 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 		return err
 	})
 	return group.Wait()
+}
+
+// certify returns the certificate of the fakes and its PEM text.
+func certify(cfg config) (tls.Certificate, []byte, error) {
+	if cfg.keyFile == "" {
+		return cert.New(time.Now(), cfg.tlsHosts...)
+	}
+	certificate, text, err := cert.Kept(cfg.keyFile, time.Now(), cfg.tlsHosts...)
+	if err != nil {
+		err = fmt.Errorf("--key-file: %w", err)
+	}
+	return certificate, text, err
 }
 
 // listen opens the address of each service that has one: all of them, or none.

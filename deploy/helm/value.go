@@ -25,7 +25,7 @@ func newValues() *values {
 	v.set("components.signingKeys", false)
 	v.set("components.backlog", "adapter")
 	v.set("image.registry", "registry.example.com/switchyard")
-	v.set("image.tag", "v1.0.0")
+	v.set("image.tag", "v0.1.0")
 	v.set("image.pullPolicy", "")
 	v.set("image.pullSecrets", []string{})
 	return v

@@ -153,7 +153,7 @@ func overlayOf(t *testing.T, components []string) string {
 	}
 	text.WriteString("images:\n")
 	for _, service := range services {
-		fmt.Fprintf(&text, "  - {name: switchyard/%s, newName: registry.example.com/switchyard/%s, newTag: v1.0.0}\n", service, service)
+		fmt.Fprintf(&text, "  - {name: switchyard/%s, newName: registry.example.com/switchyard/%s, newTag: v0.1.0}\n", service, service)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)

@@ -83,15 +83,15 @@ func TestChartValues(t *testing.T) {
 		want   []string
 	}{
 		{"image: {registry: r.acme.example/s}", []string{
-			"Deployment/control" + containerOf + "image = r.acme.example/s/edge:v1.0.0",
-			"Deployment/notify" + containerOf + "image = r.acme.example/s/notify:v1.0.0",
-			"Deployment/webhook-egress" + containerOf + "image = r.acme.example/s/webhook-egress:v1.0.0",
-			"Job/edge-migrate" + containerOf + "image = r.acme.example/s/edge:v1.0.0",
-			"Job/gateway-migrate" + containerOf + "image = r.acme.example/s/gateway:v1.0.0",
-			"Job/notify-migrate" + containerOf + "image = r.acme.example/s/notify:v1.0.0",
-			"Job/webhook-egress-migrate" + containerOf + "image = r.acme.example/s/webhook-egress:v1.0.0",
-			"StatefulSet/edge" + containerOf + "image = r.acme.example/s/edge:v1.0.0",
-			"StatefulSet/gateway" + containerOf + "image = r.acme.example/s/gateway:v1.0.0",
+			"Deployment/control" + containerOf + "image = r.acme.example/s/edge:v0.1.0",
+			"Deployment/notify" + containerOf + "image = r.acme.example/s/notify:v0.1.0",
+			"Deployment/webhook-egress" + containerOf + "image = r.acme.example/s/webhook-egress:v0.1.0",
+			"Job/edge-migrate" + containerOf + "image = r.acme.example/s/edge:v0.1.0",
+			"Job/gateway-migrate" + containerOf + "image = r.acme.example/s/gateway:v0.1.0",
+			"Job/notify-migrate" + containerOf + "image = r.acme.example/s/notify:v0.1.0",
+			"Job/webhook-egress-migrate" + containerOf + "image = r.acme.example/s/webhook-egress:v0.1.0",
+			"StatefulSet/edge" + containerOf + "image = r.acme.example/s/edge:v0.1.0",
+			"StatefulSet/gateway" + containerOf + "image = r.acme.example/s/gateway:v0.1.0",
 		}},
 		{"gateway: {image: {digest: '" + digest + "', tag: v9}}", []string{
 			"Job/gateway-migrate" + containerOf + "image = registry.example.com/switchyard/gateway@" + digest,

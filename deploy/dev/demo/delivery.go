@@ -30,7 +30,7 @@ type arrival struct {
 
 func (s *show) deliver(ctx context.Context) error {
 	payload := fmt.Sprintf(`{"order":"A-%d","total_cents":4200,"currency":"EUR"}`, time.Now().UnixMilli())
-	target := s.receiver + "/hooks/demo"
+	target := s.env.ReceiverURL + "/hooks/demo"
 	body, _ := json.Marshal(map[string]any{ // strings and checked JSON always marshal
 		"url": target, "event_type": "order.paid", "payload": json.RawMessage(payload),
 	})
@@ -123,7 +123,7 @@ func (s *show) attempts(ctx context.Context, resource string) error {
 
 // inspect reads what the receiver got and verifies it as a customer would.
 func (s *show) inspect(ctx context.Context, id, payload string) error {
-	a, err := s.do(ctx, call{method: http.MethodGet, url: s.receiver + "/_arrivals?id=" + url.QueryEscape(id)})
+	a, err := s.do(ctx, call{method: http.MethodGet, url: s.env.ReceiverURL + "/_arrivals?id=" + url.QueryEscape(id)})
 	if err != nil {
 		return err
 	}

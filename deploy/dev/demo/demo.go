@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 )
 
@@ -17,7 +16,6 @@ type show struct {
 	*Screen
 
 	env      Env
-	receiver string // base URL of the webhook receiver
 	http     *http.Client
 	expected map[string]int64 // calls made, by the metric that counts them
 }
@@ -48,16 +46,11 @@ func Run(ctx context.Context, screen *Screen, state string) error {
 	if err != nil {
 		return err
 	}
-	receiver, err := os.ReadFile(ReceiverFile(state))
-	if err != nil {
-		return fmt.Errorf("find the webhook receiver: %w", err)
-	}
 	transport := &http.Transport{} // its own and without a proxy: the stack is on this machine
 	defer transport.CloseIdleConnections()
 	s := &show{
 		Screen:   screen,
 		env:      env,
-		receiver: strings.TrimSpace(string(receiver)),
 		http:     &http.Client{Transport: transport},
 		expected: map[string]int64{},
 	}

@@ -20,6 +20,7 @@ type Env struct {
 	WebhookEgressURL string
 	NotifyURL        string
 	ToolServerURL    string // of the fake server of the Model Context Protocol
+	ReceiverURL      string // of the fake webhook receiver
 
 	GatewayGRPC       string // host:port
 	WebhookEgressGRPC string
@@ -35,6 +36,8 @@ type Env struct {
 
 	OrganizationID string
 	WebhookSecret  string // signs the organization's deliveries
+
+	BYOKSecretsDir string // folder of organizations' own provider keys
 }
 
 type variable struct {
@@ -51,6 +54,7 @@ func (e *Env) variables() []variable {
 		{"WEBHOOK_EGRESS_URL", &e.WebhookEgressURL},
 		{"NOTIFY_URL", &e.NotifyURL},
 		{"TOOL_SERVER_URL", &e.ToolServerURL},
+		{"RECEIVER_URL", &e.ReceiverURL},
 		{"GATEWAY_GRPC", &e.GatewayGRPC},
 		{"WEBHOOK_EGRESS_GRPC", &e.WebhookEgressGRPC},
 		{"NOTIFY_GRPC", &e.NotifyGRPC},
@@ -62,6 +66,7 @@ func (e *Env) variables() []variable {
 		{"SUPPORT_TOKEN", &e.SupportToken},
 		{"ORGANIZATION_ID", &e.OrganizationID},
 		{"WEBHOOK_SECRET", &e.WebhookSecret},
+		{"BYOK_SECRETS_DIR", &e.BYOKSecretsDir},
 	}
 }
 
@@ -91,7 +96,7 @@ func parseEnv(text io.Reader) (Env, error) {
 		if !ok {
 			return Env{}, fmt.Errorf("not NAME=value: a line of %d characters", len(line)) // the line may be a secret
 		}
-		values[name] = value
+		values[name] = unquote(value)
 	}
 	if err := lines.Err(); err != nil {
 		return Env{}, err
@@ -123,15 +128,15 @@ func (e *Env) Write(path string) error {
 func (e *Env) render() (string, error) {
 	var text strings.Builder
 	for _, v := range e.variables() {
-		if !plain(*v.value) {
-			return "", fmt.Errorf("%s: %w", v.name, errNotPlain)
+		if strings.ContainsAny(*v.value, "\r\n\x00") {
+			return "", fmt.Errorf("%s: %w", v.name, errNotOneLine)
 		}
-		fmt.Fprintf(&text, "%s=%s\n", v.name, *v.value)
+		fmt.Fprintf(&text, "%s=%s\n", v.name, quote(*v.value))
 	}
 	return text.String(), nil
 }
 
-var errNotPlain = errors.New("a shell would not read the value as it is")
+var errNotOneLine = errors.New("the value is more than one line")
 
 // plain reports whether a shell takes a value as it is, without quotes.
 func plain(value string) bool {
@@ -140,10 +145,6 @@ func plain(value string) bool {
 		return !letter && !slices.Contains([]rune("_-./:=+@%[]"), r)
 	})
 }
-
-// ReceiverFile returns the path of the file, beside the settings file, that holds the base URL of the fake webhook
-// receiver.
-func ReceiverFile(state string) string { return filepath.Join(state, "receiver.url") }
 
 // EnvFile returns the path of the settings file of a stack.
 func EnvFile(state string) string { return filepath.Join(state, "demo.env") }

@@ -12,11 +12,11 @@ import (
 
 // names lists the variables of the settings file, which are an interface.
 var names = []string{
-	"EDGE_URL", "EDGE_METRICS_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL", "TOOL_SERVER_URL",
+	"EDGE_URL", "EDGE_METRICS_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL", "TOOL_SERVER_URL", "RECEIVER_URL",
 	"GATEWAY_GRPC", "WEBHOOK_EGRESS_GRPC", "NOTIFY_GRPC",
 	"AI_KEY", "WEBHOOKS_KEY", "NOTIFICATIONS_KEY",
 	"SERVICE_TOKEN", "OPERATOR_TOKEN", "SUPPORT_TOKEN",
-	"ORGANIZATION_ID", "WEBHOOK_SECRET",
+	"ORGANIZATION_ID", "WEBHOOK_SECRET", "BYOK_SECRETS_DIR",
 }
 
 // filled returns an Env with another value in every variable.
@@ -69,22 +69,25 @@ func TestEnvFileHasExactlyItsNames(t *testing.T) {
 func TestAShellReadsTheEnvFile(t *testing.T) {
 	path := EnvFile(t.TempDir())
 	e := filled()
-	e.EdgeURL, e.WebhookSecret = "http://[::1]:8080", "whsec_ab+/cd=="
+	e.EdgeURL, e.WebhookSecret, e.BYOKSecretsDir = "http://[::1]:8080", "whsec_ab+/cd==", "/home/ann's $HOME/`id`; #x"
 	if err := e.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	script := ". " + path + "; printf '%s\\n' \"$EDGE_URL\" \"$AI_KEY\" \"$WEBHOOK_SECRET\""
+	script := ". " + path + "; printf '%s\\n' \"$EDGE_URL\" \"$AI_KEY\" \"$WEBHOOK_SECRET\" \"$BYOK_SECRETS_DIR\""
 	output, err := exec.CommandContext(t.Context(), "/bin/sh", "-euc", script).CombinedOutput()
 	if err != nil {
 		t.Fatalf("the shell failed: %v: %s", err, output)
 	}
-	if want := strings.Join([]string{e.EdgeURL, e.AIKey, e.WebhookSecret, ""}, "\n"); string(output) != want {
+	if want := strings.Join([]string{e.EdgeURL, e.AIKey, e.WebhookSecret, e.BYOKSecretsDir, ""}, "\n"); string(output) != want {
 		t.Errorf("a shell read %q, want %q", output, want)
+	}
+	if got, err := ReadEnv(path); err != nil || got != e {
+		t.Errorf("ReadEnv = %v (-want +got):\n%s", err, cmp.Diff(e, got))
 	}
 }
 
-func TestWriteRefusesWhatAShellWouldChange(t *testing.T) {
-	for _, value := range []string{"a b", "a$b", "a`b`", "a'b", "a;b", "a\nb", "a#b", "a*"} {
+func TestWriteRefusesMoreThanALine(t *testing.T) {
+	for _, value := range []string{"a\nb", "a\rb", "a\x00b"} {
 		e := filled()
 		e.AIKey = value
 		path := filepath.Join(t.TempDir(), "env")

@@ -62,7 +62,7 @@ func newFakeStack(t *testing.T) *fakeStack {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	f.env = filled()
-	for _, u := range []*string{&f.env.EdgeURL, &f.env.GatewayURL, &f.env.WebhookEgressURL, &f.env.NotifyURL} {
+	for _, u := range []*string{&f.env.EdgeURL, &f.env.GatewayURL, &f.env.WebhookEgressURL, &f.env.NotifyURL, &f.env.ReceiverURL} {
 		*u = server.URL
 	}
 	return f
@@ -73,9 +73,6 @@ func (f *fakeStack) state() string {
 	f.t.Helper()
 	dir := f.t.TempDir()
 	if err := f.env.Write(EnvFile(dir)); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.WriteFile(ReceiverFile(dir), []byte(f.env.EdgeURL+"\n"), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
 	return dir

@@ -53,7 +53,7 @@ func (s *show) notify(ctx context.Context) error {
 	// Slack needs no address: `make run` has set the organization's own.
 	body, _ := json.Marshal(map[string]any{ // strings always marshal
 		"channels": channels, "subject": subject, "message": message,
-		"target": map[string]string{"user_id": reader, "email": reader + "@example.com", "url": s.receiver + "/hooks/notified"},
+		"target": map[string]string{"user_id": reader, "email": reader + "@example.com", "url": s.env.ReceiverURL + "/hooks/notified"},
 	})
 	before, err := s.inbox(ctx)
 	if err != nil {

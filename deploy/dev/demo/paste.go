@@ -11,7 +11,7 @@ type Paste struct {
 
 // Pastes returns the three main jobs through the edge, and a link to the portal. That needs a token, which it reads from
 // envFile, so that no token is shown.
-func Pastes(e Env, receiver, envFile string) []Paste {
+func Pastes(e Env, envFile string) []Paste {
 	return []Paste{
 		{
 			Title: "A chat completion, streamed",
@@ -21,8 +21,8 @@ func Pastes(e Env, receiver, envFile string) []Paste {
 		{
 			Title: "A signed webhook, and what arrived at the receiver",
 			Do: curl(e.EdgeURL+"/product/v1/webhooks/deliveries", e.WebhooksKey, "",
-				`{"url":"`+receiver+`/hooks/demo","event_type":"order.paid","payload":{"order":"A-1001","total_cents":4200}}`),
-			See: "curl " + quote(receiver+"/_arrivals?limit=1"),
+				`{"url":"`+e.ReceiverURL+`/hooks/demo","event_type":"order.paid","payload":{"order":"A-1001","total_cents":4200}}`),
+			See: "curl " + quote(e.ReceiverURL+"/_arrivals?limit=1"),
 		},
 		{
 			Title: "An in-app notification, and the inbox of its user",
@@ -39,6 +39,9 @@ func Pastes(e Env, receiver, envFile string) []Paste {
 	}
 }
 
+// Source returns the line with which a shell takes the variables of the settings file.
+func Source(envFile string) string { return "set -a; . " + quote(envFile) + "; set +a" }
+
 func curl(url, key, flags, body string) string {
 	return strings.Join([]string{
 		"curl " + flags + quote(url),
@@ -48,10 +51,20 @@ func curl(url, key, flags, body string) string {
 	}, " \\\n  ")
 }
 
-// quote returns a text as one word for a POSIX shell; a text that is one already stays as it is.
+// quote returns a text as one word for a POSIX shell; a text that is one already stays as it is. [unquote] is its inverse.
 func quote(text string) string {
 	if text != "" && plain(text) && !strings.ContainsAny(text, "[]") {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// unquote returns the text of a word that quote has written. Other words stay as they are.
+func unquote(word string) string {
+	inside, quoted := strings.CutPrefix(word, "'")
+	inside, ends := strings.CutSuffix(inside, "'")
+	if !quoted || !ends {
+		return word
+	}
+	return strings.ReplaceAll(inside, `'\''`, "'")
 }

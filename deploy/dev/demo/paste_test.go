@@ -48,7 +48,7 @@ func TestThePastedLinesWork(t *testing.T) {
 	}
 	base, last := recorder(t)
 	e := filled()
-	e.EdgeURL, e.NotifyURL, e.AIKey, e.WebhooksKey, e.NotificationsKey = base, base, "key-ai", "key-webhooks", "key-notifications"
+	e.EdgeURL, e.NotifyURL, e.ReceiverURL, e.AIKey, e.WebhooksKey, e.NotificationsKey = base, base, base, "key-ai", "key-webhooks", "key-notifications"
 	e.OperatorToken, e.OrganizationID = "token-operator", "org_demo"
 	envFile := filepath.Join(t.TempDir(), "with space", "demo.env")
 	makeFolder(t, filepath.Dir(envFile))
@@ -64,7 +64,12 @@ func TestThePastedLinesWork(t *testing.T) {
 		return last()
 	}
 
-	pastes := Pastes(e, base, envFile)
+	output, err := exec.CommandContext(t.Context(), "/bin/sh", "-ec", Source(envFile)+`; sh -c 'echo "$EDGE_URL"'`).Output()
+	if err != nil || string(output) != base+"\n" {
+		t.Errorf("behind %s a program has EDGE_URL=%s: %v", Source(envFile), output, err)
+	}
+
+	pastes := Pastes(e, envFile)
 	for i, want := range []struct{ path, key string }{
 		{"/product/v1/ai/chat", "key-ai"},
 		{"/product/v1/webhooks/deliveries", "key-webhooks"},
@@ -112,6 +117,9 @@ func TestQuote(t *testing.T) {
 		output, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf %s "+quote(text)).Output()
 		if err != nil || string(output) != text {
 			t.Errorf("a shell reads %s as %q, %v, want %q", quote(text), output, err, text)
+		}
+		if got := unquote(quote(text)); got != text {
+			t.Errorf("unquote(%s) = %q, want %q", quote(text), got, text)
 		}
 	}
 }

@@ -42,8 +42,10 @@ type Process struct {
 type processRun struct {
 	cmd    *exec.Cmd
 	from   int64 // size of the log when it began
+	begun  time.Time
 	ended  chan struct{}
-	result error // set before ended is closed
+	result error         // set before ended is closed
+	lasted time.Duration // likewise
 }
 
 // orphanTime bounds the wait for children that outlive the program. Those of a
@@ -129,7 +131,7 @@ func begin(spec Spec) (*processRun, error) {
 		_ = alive.Close()
 		return nil, err
 	}
-	r := &processRun{cmd: cmd, from: from, ended: make(chan struct{})}
+	r := &processRun{cmd: cmd, from: from, begun: time.Now(), ended: make(chan struct{})}
 	go r.wait(alive)
 	return r, nil
 }
@@ -138,6 +140,7 @@ func (r *processRun) wait(alive *os.File) {
 	defer close(r.ended)
 	defer func() { _ = alive.Close() }()
 	r.result = r.cmd.Wait()
+	r.lasted = time.Since(r.begun)
 	if err := alive.SetReadDeadline(time.Now().Add(orphanTime)); err == nil {
 		_, _ = alive.Read(make([]byte, 1))
 	}
@@ -174,6 +177,15 @@ func (p *Process) Result() error {
 		return nil
 	}
 	return r.result
+}
+
+// Lasted returns how long the last run took, 0 while it runs.
+func (p *Process) Lasted() time.Duration {
+	r := p.lastRun()
+	if !r.hasEnded() {
+		return 0
+	}
+	return r.lasted
 }
 
 // Stop sends the end signal to the program and waits for it; when ctx ends first, it kills the program. An exit

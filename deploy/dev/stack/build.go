@@ -146,6 +146,9 @@ func (s *Stack) startFakes(ctx context.Context) error {
 		args = append(args, "--"+string(fake)+"="+s.addresses[fakeMember(fake)][faceHTTP]) // "" leaves it out
 	}
 	args = append(args, "--ca-file", s.vault.path(fakesCA))
+	if s.options.Durable {
+		args = append(args, "--key-file", s.vault.path(fakesKey))
+	}
 	args = append(args, s.options.FakeArgs...)
 	m, err := s.start(process.Spec{
 		Name: Fakes,

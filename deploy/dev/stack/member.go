@@ -45,12 +45,13 @@ func (m *memberProcess) await(ctx context.Context) error {
 // Exit is the end of a member that wasn't stopped on purpose.
 type Exit struct {
 	Name   string
-	Result error  // as of os/exec; nil is exit status 0
+	Result error  // as of os/exec, or why it did not start; nil is exit status 0
 	Log    string // its log file
 	Tail   string // the last lines of it
+	Lasted time.Duration
 }
 
-// Exits returns the channel of members that end by themselves. The others keep running.
+// Exits returns the channel of members that end by themselves. The others keep running. [Stack.Supervise] reads it.
 func (s *Stack) Exits() <-chan Exit { return s.exits }
 
 func (s *Stack) start(spec process.Spec, service Service, ready func(context.Context) error) (*memberProcess, error) {
@@ -80,11 +81,15 @@ func (s *Stack) observe(m *memberProcess) {
 		if deliberate.Load() {
 			return
 		}
-		select {
-		case s.exits <- Exit{m.Name(), m.Result(), m.Log(), m.Tail(tailLines)}:
-		default: // the buffer is full, because the caller doesn't read it
-		}
+		s.report(Exit{m.Name(), m.Result(), m.Log(), m.Tail(tailLines), m.Lasted()})
 	}()
+}
+
+func (s *Stack) report(exit Exit) {
+	select {
+	case s.exits <- exit:
+	default: // the buffer is full, because the caller doesn't read it
+	}
 }
 
 func (s *Stack) find(name string) (*memberProcess, error) {

@@ -86,6 +86,7 @@ const (
 	notifySlackApp = "notify-slack-apps"    // one file per organization
 	notifyMail     = "notify-mail-password" // the fake mail server takes any
 	fakesCA        = "fakes-ca.pem"
+	fakesKey       = "fakes-key.pem" // with its certificate, which a restart must not change
 	redisURL       = "redis-url"
 )
 

@@ -152,7 +152,8 @@ func (s *Stack) control() []string {
 	return own
 }
 
-// notify returns the settings that point notify at the running fakes: Slack, and a mail server over STARTTLS.
+// notify returns the settings that point notify at the running fakes: Slack, a mail server over STARTTLS, and a push
+// service for the demo page.
 func (s *Stack) notify() []string {
 	own := []string{
 		"ENCRYPTION_KEY_FILE=" + s.vault.path(notifyKey),
@@ -168,6 +169,9 @@ func (s *Stack) notify() []string {
 	}
 	if slack := s.FakeURL(FakeSlack); slack != "" {
 		own = append(own, "SLACK_ORIGINS="+slack, "SLACK_API_URL="+slack+"/api")
+	}
+	if push := s.FakeAddress(FakePush); push != "" {
+		own = append(own, "DEMO_PUSH_ADDRESS="+push)
 	}
 	if mail := s.FakeAddress(FakeSMTP); mail != "" {
 		own = append(own,

@@ -26,7 +26,8 @@ type Options struct {
 	// Fixed makes every member listen where its setting or the documentation says, and
 	// fails when a port is taken. Otherwise all listen on free ports.
 	Fixed bool
-	// Durable makes commits reach the disk and keeps the data across Stop.
+	// Durable makes commits reach the disk and keeps the data across Stop, and the certificate of the fakes when they are
+	// started again.
 	Durable bool
 
 	DatabaseURL string // a Postgres server to use instead of starting one: an administrator's URL
@@ -250,6 +251,9 @@ func (s *Stack) Secrets() Secrets { return s.secrets }
 
 // State returns the folder of all state.
 func (s *Stack) State() string { return s.options.State }
+
+// BYOKSecretsDir returns the folder in which the gateway finds organizations' own provider keys, a folder for each.
+func (s *Stack) BYOKSecretsDir() string { return s.vault.path(gatewayByok) }
 
 // DatabaseURL returns the administrator's database URL.
 func (s *Stack) DatabaseURL() string { return s.stores.DatabaseURL }

@@ -29,7 +29,7 @@ func run(ctx context.Context) error {
 	batch := time.Now().UnixNano()
 	for i := range 100 {
 		err := stream.Send(&webhooksv1.EnqueueRequest{
-			Url: os.Getenv("WEBHOOK_TARGET"), EventType: "train.arrived", Payload: fmt.Appendf(nil, `{"track":%d}`, i),
+			Url: os.Getenv("RECEIVER_URL") + "/hooks/examples", EventType: "train.arrived", Payload: fmt.Appendf(nil, `{"track":%d}`, i),
 			// Sent again after a broken connection, it is still one delivery.
 			IdempotencyKey: fmt.Sprintf("train-%d-%d", batch, i),
 		})

@@ -1,5 +1,5 @@
-// Package cert makes the certificate of the fakes. It is self-signed and made anew at each start; a client trusts it
-// by its PEM text.
+// Package cert makes the certificate of the fakes. It is self-signed, and made anew at each start unless a file keeps
+// it; a client trusts it by its PEM text.
 package cert
 
 import (
@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
@@ -43,6 +42,5 @@ func New(now time.Time, hosts ...string) (tls.Certificate, []byte, error) {
 	if err != nil {
 		return tls.Certificate{}, nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, text, nil
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, encode(der), nil
 }

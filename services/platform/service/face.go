@@ -57,13 +57,25 @@ type Open struct {
 	Pages map[string]http.Handler
 }
 
-// Mount mounts health, metrics, the contract's documents, to which / redirects, and further pages.
+// Paths of every face that need no service token, beside the documents of apidoc.
+const (
+	healthPath  = "/health"
+	livePath    = "/health/live"
+	readyPath   = "/health/ready"
+	metricsPath = "/metrics"
+)
+
+// Mount mounts health, metrics, the contract's documents, / that leads to all of them, and further pages.
 func (s *Service) Mount(server *rpc.Server, o Open) error {
 	for pattern, handler := range s.Probes(o.Health, o.Ready) {
 		server.HandleOpen(pattern, handler)
 	}
-	server.HandleOpen("GET /metrics", s.Metrics)
-	server.HandleOpen("GET /", http.RedirectHandler(apidoc.PagePath, http.StatusSeeOther))
+	server.HandleOpen("GET "+metricsPath, s.Metrics)
+	root, err := s.index()
+	if err != nil {
+		return err
+	}
+	server.HandleOpen("GET /", root)
 	documents, err := apidoc.Face(o.Contract.Files, o.Contract.Name, o.Contract.Title, o.Contract.Description)
 	if err != nil {
 		return err
@@ -80,8 +92,8 @@ func (s *Service) Mount(server *rpc.Server, o Open) error {
 // uses the checks of the Runner.
 func (s *Service) Probes(health, ready http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
-		"GET /health":       cmp.Or(health, rpc.Live()),
-		"GET /health/live":  rpc.Live(),
-		"GET /health/ready": cmp.Or(ready, rpc.Ready(s.Runner)),
+		"GET " + healthPath: cmp.Or(health, rpc.Live()),
+		"GET " + livePath:   rpc.Live(),
+		"GET " + readyPath:  cmp.Or(ready, rpc.Ready(s.Runner)),
 	}
 }

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -209,6 +210,61 @@ func TestMount(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each path of the index answers, and a browser goes to the documents.
+func TestIndex(t *testing.T) {
+	wire(t, func(ctx context.Context, s *service.Service) {
+		server, err := newServer(t, s, service.Access{AuthDisabled: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		contract := service.Contract{Files: fstest.MapFS{"openapi/shop.swagger.json": {Data: []byte(`{"swagger":"2.0","paths":{}}`)}}, Name: "shop"}
+		if err := s.Mount(server, service.Open{Contract: contract}); err != nil {
+			t.Fatal(err)
+		}
+		get := func(path, accept string) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+			r.Header.Set("Accept", accept)
+			answer := httptest.NewRecorder()
+			server.Handler().ServeHTTP(answer, r)
+			return answer
+		}
+		answer := get("/", "*/*")
+		var got map[string]string
+		if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK {
+			t.Fatalf("GET / = %d %s: %v", answer.Code, answer.Body, err)
+		}
+		want := map[string]string{
+			"name": "shop", "version": s.Version, "documents": "/docs", "openapi": "/openapi.json",
+			"health": "/health", "ready": "/health/ready", "metrics": "/metrics",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("GET / (-want +got):\n%s", diff)
+		}
+		if want["version"] == "" {
+			t.Error("the service has no version")
+		}
+		delete(got, "name")
+		delete(got, "version")
+		for name, path := range got {
+			if a := get(path, "*/*"); a.Code != http.StatusOK {
+				t.Errorf("%s: GET %s = %d", name, path, a.Code)
+			}
+		}
+		browser := get("/", "text/html,application/xhtml+xml,*/*;q=0.8")
+		if at := browser.Header().Get("Location"); browser.Code != http.StatusSeeOther || at != "/docs" {
+			t.Errorf("GET / of a browser = %d to %q, want the documents", browser.Code, at)
+		}
+		for _, a := range []*httptest.ResponseRecorder{answer, browser} {
+			if vary := a.Header().Get("Vary"); vary != "Accept" {
+				t.Errorf("Vary %q, want Accept", vary)
+			}
+		}
+		if a := get("/nope", "text/html"); a.Code != http.StatusNotFound {
+			t.Errorf("GET /nope = %d, want 404", a.Code)
+		}
+	})
 }
 
 func TestMountWithoutContract(t *testing.T) {

@@ -42,6 +42,9 @@ func TestLoad(t *testing.T) {
 		"an origin with a path":   {[]string{database, tokens, "NOTIFY_SLACK_ORIGINS=http://127.0.0.1:1/x"}, "NOTIFY_SLACK_ORIGINS"},
 		"log shorter than keys":   {[]string{database, tokens, "NOTIFY_RETENTION=1h"}, "NOTIFY_RETENTION"},
 		"all of email":            {[]string{database, tokens, sealing, "NOTIFY_SMTP_ADDRESS=mail.example.com:587", "NOTIFY_EMAIL_FROM=Shop <a@example.com>"}, ""},
+		"a fake push service":     {[]string{database, tokens, "NOTIFY_DEMO_LISTEN=127.0.0.1:1", "NOTIFY_DEMO_TOKEN_FILE=/run/token", "NOTIFY_DEMO_PUSH_ADDRESS=127.0.0.1:2"}, ""},
+		"one without a demo":      {[]string{database, tokens, "NOTIFY_DEMO_PUSH_ADDRESS=127.0.0.1:2"}, "NOTIFY_DEMO_PUSH_ADDRESS: want"},
+		"one elsewhere":           {[]string{database, tokens, "NOTIFY_DEMO_LISTEN=127.0.0.1:1", "NOTIFY_DEMO_TOKEN_FILE=/run/token", "NOTIFY_DEMO_PUSH_ADDRESS=192.0.2.1:2"}, "NOTIFY_DEMO_PUSH_ADDRESS: want"},
 		"bad targets":             {[]string{database, tokens, "NOTIFY_ALLOW_TARGETS=x"}, "NOTIFY_ALLOW_TARGETS"},
 	}
 	for name, tt := range tests {

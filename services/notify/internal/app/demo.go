@@ -13,8 +13,9 @@ import (
 
 // Demo holds the settings of the demo page.
 type Demo struct {
-	Listen    string      `env:"LISTEN" doc:"loopback address of the demo page, for development; empty disables it"`
-	TokenFile secret.File `env:"TOKEN_FILE" doc:"file with the service token that the demo page uses for every visitor; required with DEMO_LISTEN"`
+	Listen      string      `env:"LISTEN" doc:"loopback address of the demo page, for development; empty disables it"`
+	TokenFile   secret.File `env:"TOKEN_FILE" doc:"file with the service token that the demo page uses for every visitor; required with DEMO_LISTEN"`
+	PushAddress string      `env:"PUSH_ADDRESS" doc:"loopback address of a fake push service, such as deploy/fakes has, at which the demo page subscribes without a vendor; only with DEMO_LISTEN"`
 }
 
 // validate refuses a demo page that other machines could open.
@@ -24,6 +25,8 @@ func (d Demo) validate() error {
 		return errors.New(prefix + "_DEMO_LISTEN: only on loopback")
 	case d.Listen != "" && d.TokenFile == "":
 		return errors.New(prefix + "_DEMO_TOKEN_FILE: required with " + prefix + "_DEMO_LISTEN")
+	case d.PushAddress != "" && (d.Listen == "" || !rpc.Loopback(d.PushAddress)):
+		return errors.New(prefix + "_DEMO_PUSH_ADDRESS: want host:port on loopback, and only with " + prefix + "_DEMO_LISTEN")
 	}
 	return nil
 }
@@ -34,5 +37,5 @@ func serveDemo(ctx context.Context, s *service.Service, d Demo, api http.Handler
 		return nil
 	}
 	s.Log.WarnContext(ctx, "the demo page acts with its token for every user of this machine", "listen", d.Listen)
-	return rpc.ServeHTTP(ctx, s.Runner, "demo", d.Listen, demo.Handler(api, d.TokenFile), nil)
+	return rpc.ServeHTTP(ctx, s.Runner, "demo", d.Listen, demo.Handler(api, d.TokenFile, d.PushAddress), nil)
 }

@@ -23,8 +23,9 @@ const (
 //go:embed page
 var files embed.FS
 
-// Handler serves the page at its root, and proxies its requests under /v1/ to api.
-func Handler(api http.Handler, token secret.File) http.Handler {
+// Handler serves the page at its root, and proxies its requests under /v1/ to api. push is the address of a fake push
+// service that the page can subscribe at without a vendor; empty for none.
+func Handler(api http.Handler, token secret.File, push string) http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
 		panic(err) // The folder is embedded.
@@ -32,6 +33,7 @@ func Handler(api http.Handler, token secret.File) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(page))
 	mux.Handle("/v1/", act(api, token))
+	servePush(mux, push)
 	return local(guarded(http.NewCrossOriginProtection().Handler(mux)))
 }
 

@@ -34,6 +34,8 @@ func TestHandler(t *testing.T) {
 		"a stranger's call":   {"POST", "http://localhost:8104/v1/notify", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403, false},
 		"by another name":     {"GET", "http://evil.example:8104/", nil, 421, false},
 		"by a public address": {"GET", "http://192.0.2.1:8104/", nil, 421, false},
+		"no push service":     {"GET", "http://localhost:8104/push-service", nil, 200, false},
+		"a subscription":      {"POST", "http://localhost:8104/push-service/subscriptions", nil, 404, false},
 		"nothing":             {"GET", "http://localhost:8104/nope", nil, 404, false},
 	}
 	for name, tt := range tests {
@@ -42,7 +44,7 @@ func TestHandler(t *testing.T) {
 			r := httptest.NewRequest(tt.verb, tt.url, http.NoBody)
 			maps.Copy(r.Header, tt.header)
 			w := httptest.NewRecorder()
-			demo.Handler(api, secret.File(token)).ServeHTTP(w, r)
+			demo.Handler(api, secret.File(token), "").ServeHTTP(w, r)
 			if w.Code != tt.status || (called != nil) != tt.api {
 				t.Fatalf("%d, api called %v", w.Code, called != nil)
 			}

@@ -40,20 +40,24 @@ async function lookAtDevice() {
   }
   const { pushManager } = await worker();
   const subscription = await pushManager.getSubscription();
-  if (subscription) return enrol(subscription, (await call("GET", "/v1/push/vapid-public-key")).key_id);
+  if (subscription) return enrol(subscription.toJSON(), (await call("GET", "/v1/push/vapid-public-key")).key_id);
+  if (fake.available && localStorage.getItem(fake.stored)) return subscribeAtFake();
   showDevice();
 }
 
-async function subscribe() {
+async function allow() {
   if (await Notification.requestPermission() !== "granted") throw new Error("Notifications are not allowed for this page.");
+}
+
+async function subscribe() {
+  await allow();
   const key = await call("GET", "/v1/push/vapid-public-key");
   const { pushManager } = await worker();
   const subscription = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key.public_key });
-  await enrol(subscription, key.key_id);
+  await enrol(subscription.toJSON(), key.key_id);
 }
 
-async function enrol(subscription, keyID) {
-  const { endpoint, expirationTime, keys } = subscription.toJSON();
+async function enrol({ endpoint, expirationTime, keys }, keyID) {
   registered = await call("POST", "/v1/push/registrations", {
     subscription: { endpoint, keys, ...(expirationTime && { expirationTime }) },
     vapid_key_id: keyID,
@@ -66,6 +70,7 @@ async function unsubscribe() {
   const subscription = await pushManager.getSubscription();
   if (subscription) await subscription.unsubscribe();
   await call("DELETE", `/v1/push/registrations/${registered.sub_id}`);
+  leaveFake();
   registered = null;
   showDevice();
 }
@@ -74,6 +79,7 @@ function showDevice() {
   $("device").textContent = registered ? `Subscribed at ${registered.endpoint_origin}` : "Not subscribed";
   $("subscribe").disabled = false;
   $("subscribe").hidden = Boolean(registered);
+  $("subscribe-fake").hidden = Boolean(registered) || !fake.available;
   $("unsubscribe").hidden = !registered;
 }
 
@@ -85,6 +91,55 @@ navigator.serviceWorker?.addEventListener("message", report("device", async ({ d
   }
   if (data.kind === "renew") await lookAtDevice();
 }));
+
+// --- a fake push service, in place of the browser's own ----------------------
+
+// It keeps subscriptions in memory, so the page makes a new one each time it is opened, in place of the stored one.
+const fake = { available: false, stored: "registration at the fake push service", path: "", last: "", timer: 0, failed: false };
+
+async function subscribeAtFake() {
+  await allow();
+  const former = localStorage.getItem(fake.stored);
+  if (former) await call("DELETE", `/v1/push/registrations/${former}`).catch(() => {}); // It may be gone.
+  const key = await call("GET", "/v1/push/vapid-public-key");
+  const subscription = await call("POST", "/push-service/subscriptions", { application_server_key: key.public_key });
+  await enrol(subscription, key.key_id);
+  localStorage.setItem(fake.stored, registered.sub_id);
+  Object.assign(fake, { path: new URL(subscription.endpoint).pathname, last: "" });
+  clearTimeout(fake.timer);
+  await collect();
+}
+
+function leaveFake() {
+  clearTimeout(fake.timer);
+  fake.path = "";
+  localStorage.removeItem(fake.stored);
+}
+
+// collect hands to the service worker what was pushed since the last time, once a second.
+async function collect() {
+  const { path } = fake;
+  try {
+    const { messages } = await call("GET", `/push-service/messages?limit=50&path=${encodeURIComponent(path)}`);
+    if (path !== fake.path) return; // The subscription has changed meanwhile.
+    if (fake.failed) showDevice();
+    fake.failed = false;
+    const { active } = await worker();
+    for (const message of messages.slice(messages.findLastIndex(({ time }) => time === fake.last) + 1)) {
+      if (!message.plaintext) { // The service has been restarted and can't decrypt for this subscription any more.
+        await subscribeAtFake();
+        $("received").textContent = "A push is lost, because the push service was restarted: send it again.";
+        return;
+      }
+      fake.last = message.time;
+      active.postMessage({ kind: "deliver", text: message.plaintext });
+    }
+  } catch (error) {
+    fake.failed = true;
+    $("device").textContent = error.message;
+  }
+  fake.timer = setTimeout(collect, 1000);
+}
 
 // --- sending ----------------------------------------------------------------
 
@@ -159,9 +214,13 @@ function follow() {
 }
 
 $("subscribe").onclick = report("device", subscribe);
+$("subscribe-fake").onclick = report("device", subscribeAtFake);
 $("unsubscribe").onclick = report("device", unsubscribe);
 $("send").onsubmit = report("sent", send);
 $("read-all").onclick = report("live", () => call("PUT", "/v1/notifications/read-all", {}));
 
 follow();
-report("device", lookAtDevice)();
+report("device", async () => {
+  fake.available = (await call("GET", "/push-service")).available;
+  await lookAtDevice();
+})();

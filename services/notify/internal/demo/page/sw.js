@@ -8,6 +8,11 @@ self.addEventListener("push", (event) => {
   event.waitUntil(show(message));
 });
 
+// The page hands over what a fake push service has for it, which can't reach the browser by itself.
+self.addEventListener("message", (event) => {
+  if (event.data.kind === "deliver") event.waitUntil(show(JSON.parse(event.data.text)));
+});
+
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();
   const { url, links } = event.notification.data;
