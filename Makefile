@@ -12,7 +12,7 @@ MODULES := gen deploy services/platform services/gateway services/webhook-egress
 PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
 SERVICES := $(filter services/%,$(MODULES))
-GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html
+GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html services/edge/internal/site/pages
 DEV := $(BIN)/dev
 STORES := $(DEV) stores --
 
@@ -84,8 +84,11 @@ $(PROTO)/.stamp: .ci/tools/go.mod .ci/tools/go.sum .ci/tools/thirdparty/main.go
 # One OpenAPI document per face. The plugin merges what it is given, so it is given one package at a time.
 openapi = $(BUF) generate --path proto/switchyard/$(1) --template '{"version":"v2","managed":{"enabled":true,"disable":[{"path":"google"},{"path":"validate"},{"path":"protoc-gen-openapiv2"}],"override":[{"file_option":"go_package_prefix","value":"switchyard.dev/gen/go"}]},"inputs":[{"directory":"proto"}],"plugins":[{"local":".bin/protoc-gen-openapiv2","out":"gen/openapi","strategy":"all","opt":["allow_merge=true","merge_file_name=$(1)","json_names_for_fields=false","disable_default_errors=true"]}]}'
 
-.PHONY: gen chart third-party contract-baseline
+.PHONY: gen docs chart third-party protos contract-baseline
 third-party: $(PROTO)/.stamp
+
+protos: $(PROTO)/.stamp ## one archive of the contracts and of what they import, for clients in other languages
+	@go run ./deploy/protos .cache/switchyard-protos.tar.gz proto $(PROTO) && echo .cache/switchyard-protos.tar.gz
 
 gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them for breaks, generate all code
 	@$(BUF) lint
@@ -97,6 +100,11 @@ gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them
 	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
 	@go run ./deploy/observability
 	@go run ./deploy/docs
+	@go run ./deploy/site -edge -out services/edge/internal/site/pages
+
+docs: ## write all documents as one site with a search, in .local/docs; no network, no server needed
+	@go run ./deploy/site -out .local/docs
+	@echo "open .local/docs/index.html"
 
 chart: $(KUSTOMIZE) ## write the Helm chart from the cluster's manifests
 	@KUSTOMIZE=$(KUSTOMIZE) go run ./deploy/helm
@@ -179,7 +187,7 @@ test: dev ## every test with -race, on a Postgres and a Redis that it starts its
 isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && export GOWORK=off && go build -ldflags=-w ./... && go vet ./...) || exit 1; done
 
-e2e: dev ## black-box tests over HTTP and gRPC against the built binaries
+e2e: dev $(BUF) $(PROTO)/.stamp ## black-box tests over HTTP and gRPC against the built binaries
 	@$(DEV) tests -- go test -count=1 -tags e2e -timeout 40m ./deploy/e2e/... ./deploy/compose/...
 
 soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end

@@ -5,7 +5,6 @@
 package compose_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,8 +149,10 @@ func TestDockerfilesBuildExistingSources(t *testing.T) {
 	}
 }
 
-// A service refuses settings that it doesn't know, so its own `config` command checks them.
-func TestServicesAcceptTheirSettings(t *testing.T) {
+// A service refuses settings that it doesn't know, so its own `config` command checks them, without the files of a
+// container. It has the commands that it is started and asked for its health with.
+func TestServicesAcceptTheirSettingsAndCommands(t *testing.T) {
+	programs := make(map[string]string)
 	for _, service := range load(t).Services {
 		if service.Build == nil {
 			continue
@@ -160,14 +161,16 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 		if !ours {
 			continue
 		}
-		t.Run(service.Name, func(t *testing.T) {
-			run := exec.CommandContext(context.Background(), "go", "run", "./services/"+name+"/cmd/"+name, "config")
-			run.Dir = root
-			for _, entry := range os.Environ() {
-				if !strings.HasPrefix(entry, "SWITCHYARD_") {
-					run.Env = append(run.Env, entry)
-				}
+		if programs[name] == "" {
+			programs[name] = filepath.Join(t.TempDir(), name)
+			build := exec.CommandContext(t.Context(), "go", "build", "-o", programs[name], "./services/"+name+"/cmd/"+name)
+			build.Dir = root
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
 			}
+		}
+		t.Run(service.Name, func(t *testing.T) {
+			run := exec.CommandContext(t.Context(), programs[name], "config", "--skip-files")
 			for key, value := range service.Environment {
 				if value != nil {
 					run.Env = append(run.Env, key+"="+*value)
@@ -175,6 +178,21 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 			}
 			if out, err := run.CombinedOutput(); err != nil {
 				t.Errorf("config: %v\n%s", err, out)
+			}
+			calls := [][]string{service.Command}
+			if !strings.HasSuffix(service.Name, "-migrate") {
+				if service.HealthCheck == nil || len(service.HealthCheck.Test) < 3 || service.HealthCheck.Test[0] != "CMD" || service.HealthCheck.Test[1] != "/"+name {
+					t.Fatalf("no health check by /%s: %+v", name, service.HealthCheck)
+				}
+				calls = append(calls, service.HealthCheck.Test[2:])
+			}
+			for _, call := range calls {
+				if out, err := exec.CommandContext(t.Context(), programs[name], append([]string{"help"}, call[:min(1, len(call))]...)...).CombinedOutput(); err != nil {
+					t.Errorf("%v: %v\n%s", call, err, out)
+				}
+			}
+			if role := service.HealthCheck; role != nil && service.Name != name && role.Test[len(role.Test)-1] != service.Name {
+				t.Errorf("the health of %s is asked by %v", service.Name, role.Test)
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 	}
 	out.Line("\n  In a browser")
 	place("operators' console", s.URL(string(stack.Control))+"/console/", "sign in with OPERATOR_TOKEN of the settings below")
-	place("documents", env.EdgeURL+"/docs", "for customers: routes, errors, webhooks; those of a service: its address with /docs")
+	place("documents", env.EdgeURL+"/docs/", "all of them, with a search; each service's operations: its address with /docs")
 	place("notify demo page", s.DemoURL(), "web push, also without a vendor, and the in-app feed in this browser")
 	out.Line("\n  In place of third parties")
 	place("webhook receiver", env.ReceiverURL, "what arrived: "+env.ReceiverURL+"/_arrivals")

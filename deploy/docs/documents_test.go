@@ -31,7 +31,7 @@ var changes = []string{
 }
 
 var (
-	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link = regexp.MustCompile(`\]\(([^)\s]+)(?: "[^"]*")?\)`)
 	code = regexp.MustCompile("`([^`\n]+)`")
 	// A path in backticks begins with a folder of the repository or of a service, and has no other characters.
 	rooted  = regexp.MustCompile(`^(services|deploy|proto|gen|\.ci|\.github)/[A-Za-z0-9_./<>*-]+$`)

@@ -3,21 +3,24 @@
 package e2e_test
 
 import (
+	"bytes"
 	"net/http"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+	"golang.org/x/net/html"
 
 	"switchyard.dev/deploy/dev/demo"
 	"switchyard.dev/deploy/dev/stack"
 	"switchyard.dev/deploy/examples/recipes"
 )
 
-// Every page of recipes runs from its first line to its last, and each call is served. The stack listens at other ports
-// than `make run`.
+// Every page of recipes and every quick start runs from its first line to its last, and each call is served. The stack
+// listens at other ports than `make run`.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "curl", "jq"} {
@@ -37,19 +40,48 @@ func TestRecipes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// As a person does: with nothing but the settings file, in a folder that has nothing to do with the stack.
-			run := exec.CommandContext(t.Context(), "bash", "-xeuo", "pipefail", "-c", "set -a; . '"+envFile+"'; set +a\n"+script)
-			run.Dir = t.TempDir()
-			run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + run.Dir}
-			if out, err := run.CombinedOutput(); err != nil {
-				t.Errorf("the script failed: %v:\n%s", err, out)
-			}
+			runScript(t, envFile, script)
 		})
+	}
+	envFile = h.envFile(t)
+	for _, job := range []string{"chat", "tools", "webhooks", "notifications", "keys"} {
+		t.Run("quick start "+job, func(t *testing.T) { runScript(t, envFile, shownCode(t, h, "start/"+job+".html")) })
 	}
 	payments := h.fake(stack.FakeTools).get(t, "/_executed?tool=pay").want(t, http.StatusOK)
 	if large := gjson.GetBytes(payments.body, "executed.#(arguments.amount>100)#.arguments.to").Raw; large != `["bert","bert"]` {
 		t.Errorf("large payments to %s, want the approved one of each run, once", large)
 	}
+}
+
+// runScript runs a script of bash as a person does: with nothing but the settings file, in a folder that has nothing to do
+// with the stack. It ends at the first line that fails.
+func runScript(t *testing.T, envFile, script string) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), "bash", "-xeuo", "pipefail", "-c", "set -a; . '"+envFile+"'; set +a\n"+script)
+	run.Dir = t.TempDir()
+	run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + run.Dir}
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Errorf("the script failed: %v:\n%s", err, out)
+	}
+}
+
+// shownCode returns all code that a page of the site of documents shows, in its order: what a reader copies.
+func shownCode(t *testing.T, h *harness, path string) string {
+	t.Helper()
+	page, err := html.Parse(bytes.NewReader(h.anonymous(stack.Edge).get(t, siteHome+path).want(t, http.StatusOK).body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for n := range page.Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data == "code" && n.Parent.Parent.Data == "pre" {
+			code.WriteString(n.Data + "\n")
+		}
+	}
+	if !strings.Contains(code.String(), "customer ") {
+		t.Fatalf("%s shows no call: %s", path, &code)
+	}
+	return code.String()
 }
 
 // envFile returns the path of the settings file that `make run` writes for people, of an organization of its own.

@@ -114,7 +114,8 @@ func TestPodsAreHardened(t *testing.T) {
 	}
 }
 
-// A service refuses settings that it doesn't know, so its own `config` command checks them. The command reads no file.
+// A service refuses settings that it doesn't know, so its own `config` command checks them, without the files of a cluster. It has
+// the command that it is started with.
 func TestServicesAcceptTheirSettings(t *testing.T) {
 	all, _ := build(t, "overlays/production")
 	for _, o := range all {
@@ -122,7 +123,7 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 			continue
 		}
 		name := o.program()
-		run := exec.CommandContext(t.Context(), "go", "run", "./services/"+name+"/cmd/"+name, "config")
+		run := exec.CommandContext(t.Context(), "go", "run", "./services/"+name+"/cmd/"+name, "config", "--skip-files")
 		run.Dir = "../.."
 		for _, entry := range os.Environ() {
 			if !strings.HasPrefix(entry, "SWITCHYARD_") {
@@ -134,6 +135,11 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 		}
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("%s/%s: config: %v\n%s", o.Kind, o.Metadata.Name, err, out)
+		}
+		help := exec.CommandContext(t.Context(), "go", append([]string{"run", "./services/" + name + "/cmd/" + name, "help"}, o.Spec.Template.Spec.Containers[0].Args...)...)
+		help.Dir = "../.."
+		if out, err := help.CombinedOutput(); err != nil {
+			t.Errorf("%s/%s: args: %v\n%s", o.Kind, o.Metadata.Name, err, out)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func run(ctx context.Context, arguments []string) error {
 	switch {
 	case len(arguments) == 0:
 		goModules, tableErr := table(modules)
-		packages, npmErr := npm("deploy/clients/package-lock.json", "deploy/webpush/package-lock.json")
+		packages, npmErr := npm("deploy/clients/package-lock.json", "deploy/webpush/package-lock.json", "deploy/examples/typescript/package-lock.json")
 		fmt.Print(goModules, packages)
 		return errors.Join(tableErr, npmErr, check(modules))
 	case len(arguments) == 1 && arguments[0] == "texts":

@@ -1,5 +1,6 @@
 // Command thirdparty writes the .proto files that Switchyard's contracts
-// import from others (google/api, validate, openapiv2 options) into a folder.
+// import from others (google/api, validate, openapiv2 options), and those of
+// error details (google/rpc), which clients read, into a folder.
 // It prints them from the descriptors registered by the Go packages that the
 // generated code links, so that text and linked code can't differ and nobody's
 // files are copied into the repository. `make third-party` calls it.
@@ -15,6 +16,9 @@ import (
 	"github.com/jhump/protoreflect/v2/protoprint"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	_ "google.golang.org/genproto/googleapis/api/httpbody"
+	_ "google.golang.org/genproto/googleapis/api/visibility"
+	_ "google.golang.org/genproto/googleapis/rpc/errdetails"
+	_ "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 )

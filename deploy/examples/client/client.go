@@ -4,27 +4,70 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	_ "embed" // of the service config
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 )
 
+// serviceConfig retries what is safe to retry. The examples in other languages use the same file.
+//
+//go:embed service-config.json
+var serviceConfig string
+
+// maxAnswer is the largest answer in bytes: an answer of the gateway has 16 MiB at most, and a client's default is 4.
+const maxAnswer = 17 << 20
+
 // Connect returns a connection to the service whose address a variable such as GATEWAY_GRPC holds. Every call carries
-// the service token and the organization.
+// the service token and the organization. It uses TLS if GRPC_CA_FILE names the certificates to trust, and shows the
+// certificate of GRPC_CERT_FILE and GRPC_KEY_FILE if they are set (mutual TLS).
 func Connect(address string) (*grpc.ClientConn, error) {
 	target, token, organization := os.Getenv(address), os.Getenv("SERVICE_TOKEN"), os.Getenv("ORGANIZATION_ID")
 	if target == "" || token == "" || organization == "" {
 		return nil, fmt.Errorf("%s, SERVICE_TOKEN and ORGANIZATION_ID must be set, as .local/demo.env has them", address)
 	}
+	transport, err := transport(os.Getenv("GRPC_CA_FILE"), os.Getenv("GRPC_CERT_FILE"), os.Getenv("GRPC_KEY_FILE"))
+	if err != nil {
+		return nil, err
+	}
 	return grpc.NewClient(target,
-		// In a cluster: credentials.NewTLS with the client's certificate.
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(transport),
 		grpc.WithPerRPCCredentials(identity{"authorization": "Bearer " + token, "x-organization-id": organization}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute}))
+		grpc.WithDefaultServiceConfig(serviceConfig),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		// The services close connections whose clients ping more often than every 20 seconds.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
+}
+
+// transport returns the credentials of the transport; plain text, for loopback only, if caFile is empty.
+func transport(caFile, certFile, keyFile string) (credentials.TransportCredentials, error) {
+	if caFile == "" {
+		return insecure.NewCredentials(), nil
+	}
+	authorities, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, fmt.Errorf("GRPC_CA_FILE: %w", err)
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13}
+	if !config.RootCAs.AppendCertsFromPEM(authorities) {
+		return nil, errors.New("GRPC_CA_FILE: holds no PEM certificate")
+	}
+	if certFile != "" {
+		own, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("GRPC_CERT_FILE, GRPC_KEY_FILE: %w", err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return credentials.NewTLS(config), nil
 }
 
 // identity holds the metadata of every call.

@@ -22,8 +22,9 @@ func run(ctx context.Context) error {
 	inference := gatewayv1.NewInferenceServiceClient(conn)
 	question := &gatewayv1.LlmRequest{
 		OptimizationGoal: "cost",
-		// Content is JSON: a string, or an array of parts.
-		Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: []byte(`"What does a switchyard do?"`)}},
+		Messages: []*gatewayv1.ChatMessage{{
+			Role: "user", TypedContent: &gatewayv1.ChatMessage_Text{Text: "What does a switchyard do?"},
+		}},
 	}
 
 	answer, err := inference.Chat(ctx, question)

@@ -1,9 +1,13 @@
 package apidoc_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -166,5 +170,68 @@ func TestRewrite(t *testing.T) {
 		`"definitions":{"a":{"properties":{"description":{"description":"A","type":"string"}}}}}`
 	if string(got) != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A text is compressed for clients that accept it, under an ETag of its own; short texts and images are not.
+func TestFixedCompresses(t *testing.T) {
+	long := bytes.Repeat([]byte("switchyard "), 1000)
+	for _, test := range []struct {
+		name, media, accept string
+		body                []byte
+		packed, varies      bool
+	}{
+		{"accepted", "text/html", "gzip, br", long, true, true},
+		{"with a weight", "text/html", "br;q=1, GZIP; q=0.5", long, true, true},
+		{"not named", "text/html", "br", long, false, true},
+		{"no header", "text/html", "", long, false, true},
+		{"refused", "text/html", "gzip;q=0", long, false, true},
+		{"refused with decimals", "text/html", "gzip; q=0.000", long, false, true},
+		{"a weight that is no number", "text/html", "gzip;q=x", long, false, true},
+		{"a short text", "text/html", "gzip", long[:1000], false, false},
+		{"an image", "image/png", "gzip", long, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := apidoc.Fixed(test.media, test.body)
+			get := func(etag string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(http.MethodGet, "/", nil)
+				r.Header.Set("Accept-Encoding", test.accept)
+				r.Header.Set("If-None-Match", etag)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				return w
+			}
+			w := get("")
+			body := w.Body.Bytes()
+			if length := w.Header().Get("Content-Length"); length != strconv.Itoa(len(body)) {
+				t.Errorf("Content-Length %s of %d bytes", length, len(body))
+			}
+			if packed := w.Header().Get("Content-Encoding") == "gzip"; packed != test.packed {
+				t.Fatalf("compressed: %v, want %v", packed, test.packed)
+			}
+			if varies := w.Header().Get("Vary") == "Accept-Encoding"; varies != test.varies {
+				t.Errorf("Vary: %v, want %v", varies, test.varies)
+			}
+			if test.packed {
+				z, err := gzip.NewReader(bytes.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body, err = io.ReadAll(z); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(body, test.body) {
+				t.Errorf("got %d bytes, want %d", len(body), len(test.body))
+			}
+			if w := get(w.Header().Get("ETag")); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+				t.Errorf("the same ETag: %d, %d bytes", w.Code, w.Body.Len())
+			}
+			other := httptest.NewRecorder()
+			h.ServeHTTP(other, httptest.NewRequest(http.MethodGet, "/", nil))
+			if same := other.Header().Get("ETag") == w.Header().Get("ETag"); same == test.packed {
+				t.Errorf("the ETag of the plain text is the same: %v", same)
+			}
+		})
 	}
 }

@@ -6,16 +6,10 @@
 //
 //	Grace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain steps"`
 //
-// The name is given without the service's prefix. `env:"NAME,required"` has no default. A struct field without an env
-// tag is a group; its envPrefix tag, if any, precedes the names in it. Settings never hold secrets; a setting holds the
-// path of a secret's file (secret.File).
-//
-//	Grace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain steps"`
-//
-// The name is given without the service's prefix. `env:"NAME,required"` has no
-// default. A struct field without an env tag is a group; its envPrefix tag, if
-// any, comes before the names within. Secrets are never settings: a setting
-// holds the path of their file (secret.File).
+// The name is given without the service's prefix. `env:"NAME,required"` has no default. A tag such as
+// `required:"by serve"` says when a setting is required that isn't always; Validate checks it. A struct field without an
+// env tag is a group; its envPrefix tag, if any, precedes the names in it. Settings never hold secrets; a setting holds
+// the path of a secret's file (secret.File).
 package config
 
 import (
@@ -30,8 +24,8 @@ import (
 )
 
 // Load sets the fields of the struct that into points to from the variables of environ that begin with prefix+"_".
-// environ has the form of os.Environ, "NAME=value" each. An empty variable counts as not set. If every setting could be
-// read, Load calls into's Validate() error, if it exists.
+// environ has the form of os.Environ, "NAME=value" each. An empty variable counts as not set. If every setting that
+// is set could be read, Load calls into's Validate() error, if it exists.
 //
 // The error joins all problems, one line each with the full name of the variable. A variable with the prefix that is
 // not a setting is a problem too.
@@ -41,16 +35,20 @@ func Load(prefix string, into any, environ []string) error {
 	unknownErrs := unknown(prefix, known, vars)
 	maps.DeleteFunc(vars, func(_, value string) bool { return value == "" })
 	var errs []error
+	readable := true
 	for _, s := range known {
 		if err := s.load(vars); err != nil {
+			readable = readable && errors.Is(err, errUnset)
 			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
 		}
 	}
-	if v, ok := into.(interface{ Validate() error }); ok && len(errs) == 0 {
+	if v, ok := into.(interface{ Validate() error }); ok && readable {
 		errs = append(errs, v.Validate())
 	}
 	return errors.Join(append(errs, unknownErrs...)...)
 }
+
+var errUnset = errors.New("required, but not set")
 
 // load parses the setting on its own, so that its error can name the variable: the library's errors name only the
 // field.
@@ -80,7 +78,7 @@ func reason(err error) error {
 		return parse.Err
 	}
 	if _, ok := errors.AsType[env.VarIsNotSetError](err); ok {
-		return errors.New("required, but not set")
+		return errUnset
 	}
 	return err
 }

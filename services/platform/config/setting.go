@@ -13,6 +13,7 @@ type setting struct {
 	fallback string // the envDefault tag
 	doc      string
 	required bool
+	when     string // the required tag: when a setting is required that isn't always
 	field    reflect.StructField
 	value    reflect.Value
 }
@@ -33,8 +34,8 @@ func walk(prefix string, group reflect.Value) []setting {
 			found = append(found, setting{
 				name: prefix + name, prefix: prefix,
 				fallback: field.Tag.Get("envDefault"), doc: field.Tag.Get("doc"),
-				required: slices.Contains(strings.Split(options, ","), "required"),
-				field:    field, value: value,
+				required: slices.Contains(strings.Split(options, ","), "required"), when: field.Tag.Get("required"),
+				field: field, value: value,
 			})
 		case !tagged && field.Type.Kind() == reflect.Struct && (field.IsExported() || field.Anonymous):
 			found = append(found, walk(prefix+field.Tag.Get("envPrefix"), value)...)

@@ -30,6 +30,8 @@ func Table(prefix string, cfg any) string {
 		switch {
 		case s.required:
 			fallback = "required"
+		case s.when != "":
+			fallback = "required " + s.when
 		case s.fallback != "":
 			fallback = "`" + s.fallback + "`"
 		}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"switchyard.dev/services/platform/spelling"
 )
 
 // injected matches "NAME=value", without the prefix, of variables that no operator sets and whose names look like
@@ -29,48 +31,11 @@ func unknown(prefix string, known []setting, vars map[string]string) []error {
 		if slices.Contains(names, name) || injected.MatchString(rest+"="+vars[name]) {
 			continue
 		}
-		if near := closest(name, names, max(2, len(rest)/3)); near != "" {
+		if near := spelling.Nearest(name, names, "_", max(2, len(rest)/3)); near != "" {
 			errs = append(errs, fmt.Errorf("%s: unknown setting; did you mean %s?", name, near))
 		} else {
 			errs = append(errs, fmt.Errorf("%s: unknown setting", name))
 		}
 	}
 	return errs
-}
-
-// closest returns the first of names with the fewest edits from name, at most limit, or "". A name that continues name
-// after an underscore counts as one edit (a forgotten _FILE).
-func closest(name string, names []string, limit int) string {
-	best := ""
-	for _, n := range names {
-		d := distance(name, n)
-		if strings.HasPrefix(n, name+"_") {
-			d = 1
-		}
-		if d <= limit {
-			best, limit = n, d-1
-		}
-	}
-	return best
-}
-
-// distance returns the Levenshtein distance: the minimum number of bytes to insert, delete or replace to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

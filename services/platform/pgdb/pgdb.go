@@ -36,6 +36,15 @@ type Options struct {
 // errURL replaces the driver's parse error, which quotes the URL and only tries to mask the password in it.
 var errURL = errors.New("invalid Postgres URL, want postgres://user:password@host:port/database")
 
+// CheckURL reports what is wrong with a URL, without connecting. The error doesn't contain the password.
+func CheckURL(url string) error {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return errURL
+	}
+	return configure(cfg.ConnConfig, nil)
+}
+
 // Open returns a pool and verifies it with a ping, so that a wrong setting fails the start and not the first request.
 // No error contains the password. The session's defaults are a statement timeout of 30 s and an idle-in-transaction
 // timeout of 10 s.

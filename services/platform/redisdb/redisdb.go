@@ -34,6 +34,14 @@ var errURL = errors.New("invalid Redis URL, want redis://user:password@host:port
 // error too, and its caller logs it once.
 var quiet = sync.OnceFunc(logging.Disable)
 
+// CheckURL reports what is wrong with a URL, without connecting. The error doesn't contain the password.
+func CheckURL(url string) error {
+	if _, err := redis.ParseURL(url); err != nil {
+		return errURL
+	}
+	return nil
+}
+
 // Open returns a client and tries to connect. It fails on a malformed URL, but not on an unreachable server. Timeouts
 // are 1 s to connect and 500 ms to read or write, unless the URL sets others. Commands are not retried, because a
 // script that timed out may have run.

@@ -94,6 +94,9 @@ func (c chain) unary(face Face, read func(any) error) grpc.UnaryServerIntercepto
 			return err
 		})
 		if err != nil {
+			if face == FaceGRPC {
+				_ = grpc.SetTrailer(ctx, pushback(err)) // It fails only outside a call.
+			}
 			return nil, err
 		}
 		return resp, nil
@@ -103,9 +106,13 @@ func (c chain) unary(face Face, read func(any) error) grpc.UnaryServerIntercepto
 func (c chain) stream(face Face, refuse func(m any) error) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ss.Context())}
-		return c.run(ss.Context(), call, func(ctx context.Context) error {
+		err := c.run(ss.Context(), call, func(ctx context.Context) error {
 			return handle(srv, &checkedStream{ServerStream: ss, refuse: refuse, ctx: ctx})
 		})
+		if err != nil {
+			ss.SetTrailer(pushback(err))
+		}
+		return err
 	}
 }
 

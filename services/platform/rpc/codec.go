@@ -15,6 +15,7 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/tidwall/gjson"
+	"google.golang.org/genproto/googleapis/api/visibility"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -24,7 +25,8 @@ import (
 )
 
 // codec is the JSON of the HTTP face. Names are in snake_case, every field is present, unknown fields are refused, and
-// bytes fields marked with the rawJSON option hold the exact JSON text that was received.
+// bytes fields marked with the rawJSON option hold the exact JSON text that was received. Fields with a visibility of
+// google.api are for the gRPC face only: their names are unknown here.
 type codec struct {
 	rawJSON protoreflect.ExtensionType
 	// nullJSON marks optional fields that are null when they are absent; nil if there is no such option.
@@ -147,7 +149,7 @@ func (c *codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// holdsRaw reports whether a message, or one inside it, has a marked field (rawJSON or nullJSON). Only the result of a
+// holdsRaw reports whether a message, or one inside it, has a field that rewrite changes. Only the result of a
 // complete search is cached: within a recursive message the partial result would be wrong for a concurrent call.
 func (c *codec) holdsRaw(desc protoreflect.MessageDescriptor) bool {
 	if known, ok := c.raw.Load(desc.FullName()); ok {
@@ -165,7 +167,7 @@ func (c *codec) findRaw(desc protoreflect.MessageDescriptor, seen map[protorefle
 	seen[desc.FullName()] = true
 	for i := range desc.Fields().Len() {
 		field := desc.Fields().Get(i)
-		if c.isRaw(field) || c.isNull(field) || (field.Message() != nil && !field.IsMap() && c.findRaw(field.Message(), seen)) {
+		if c.isRaw(field) || c.isNull(field) || isHidden(field) || (field.Message() != nil && !field.IsMap() && c.findRaw(field.Message(), seen)) {
 			return true
 		}
 	}
@@ -179,6 +181,11 @@ func (c *codec) isRaw(field protoreflect.FieldDescriptor) bool {
 // isNull reports whether a field is written as null when it is absent.
 func (c *codec) isNull(field protoreflect.FieldDescriptor) bool {
 	return c.nullJSON != nil && field.HasOptionalKeyword() && proto.HasExtension(field.Options(), c.nullJSON)
+}
+
+// isHidden reports whether a field is for the gRPC face only.
+func isHidden(field protoreflect.FieldDescriptor) bool {
+	return proto.HasExtension(field.Options(), visibility.E_FieldVisibility)
 }
 
 // direction is how rewrite changes a message's JSON.
@@ -212,7 +219,8 @@ func inline(dst []byte, value gjson.Result) []byte {
 }
 
 // rewrite copies the JSON object of a message and changes the values of its rawJSON fields at any depth. When writing,
-// it also adds the nulls of absent nullJSON fields.
+// it also adds the nulls of absent nullJSON fields; when reading, it takes the names of hidden fields away, so that
+// protojson refuses them.
 func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor, change direction) []byte {
 	dst = append(dst, '{')
 	var there []string
@@ -222,12 +230,12 @@ func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor,
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = append(append(dst, key.Raw...), ':')
 		there = append(there, key.Str)
-		field := desc.Fields().ByTextName(key.Str)
-		if field == nil {
-			field = desc.Fields().ByJSONName(key.Str)
+		field := fieldOf(desc, key.Str)
+		if field == nil && !change.nulls {
+			key.Raw = unknownName
 		}
+		dst = append(append(dst, key.Raw...), ':')
 		dst = c.rewriteField(dst, value, field, change)
 		return true
 	})
@@ -244,6 +252,21 @@ func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor,
 	}
 	return append(dst, '}')
 }
+
+// fieldOf returns the field of a name on the JSON face, or nil if there is none.
+func fieldOf(desc protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
+	field := desc.Fields().ByTextName(name)
+	if field == nil {
+		field = desc.Fields().ByJSONName(name)
+	}
+	if field == nil || isHidden(field) {
+		return nil
+	}
+	return field
+}
+
+// unknownName is a name in JSON that no field has.
+const unknownName = `"-"`
 
 func (c *codec) rewriteField(dst []byte, value gjson.Result, field protoreflect.FieldDescriptor, change direction) []byte {
 	var element func(dst []byte, value gjson.Result) []byte

@@ -86,8 +86,8 @@ func (c *codec) makeForm(desc protoreflect.MessageDescriptor, of reflect.Type, m
 	for place := range of.Fields() {
 		name, _, _ := strings.Cut(place.Tag.Get("json"), ",")
 		field := desc.Fields().ByName(protoreflect.Name(name))
-		if field == nil || !place.IsExported() {
-			continue // The message's internal state, or a field of the opaque API.
+		if field == nil || !place.IsExported() || isHidden(field) {
+			continue // The message's internal state, a field of the opaque API, or one of the gRPC face.
 		}
 		read := c.reader(field, place.Type, made)
 		if read == nil {
@@ -95,10 +95,20 @@ func (c *codec) makeForm(desc protoreflect.MessageDescriptor, of reflect.Type, m
 		}
 		f.fields = append(f.fields, formField{name, place.Index[0], read})
 	}
-	if len(f.fields) < desc.Fields().Len() {
+	if len(f.fields) < shown(desc) {
 		return nil // The fields of a oneof have no struct field of their own.
 	}
 	return f
+}
+
+// shown returns how many fields of a message the JSON face has.
+func shown(desc protoreflect.MessageDescriptor) (n int) {
+	for i := range desc.Fields().Len() {
+		if !isHidden(desc.Fields().Get(i)) {
+			n++
+		}
+	}
+	return n
 }
 
 // reader returns nil for a field that unmarshalFast can't read. of is the field's Go type, or the element type of a

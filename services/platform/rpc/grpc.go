@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/tap"
 
@@ -20,6 +22,10 @@ import (
 // client resets calls rapidly.
 const maxStreams = 1000
 
+// minPing is the shortest time between two keepalive pings of a client, which may send them without a call, too. More
+// frequent ones close its connection. Clients are asked for 30 seconds or more, which leaves room for late packets.
+const minPing = 20 * time.Second
+
 // newGRPC returns the gRPC face.
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
@@ -30,6 +36,7 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.MaxHeaderListSize(headerBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(headerTime),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
 	if s.options.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.options.TLS)))

@@ -19,10 +19,7 @@ import (
 func (c *codec) mismatch(object gjson.Result, desc protoreflect.MessageDescriptor, path string) string {
 	var found string
 	object.ForEach(func(key, value gjson.Result) bool {
-		field := desc.Fields().ByTextName(key.Str)
-		if field == nil {
-			field = desc.Fields().ByJSONName(key.Str)
-		}
+		field := fieldOf(desc, key.Str)
 		if field == nil {
 			found = unknownField(path, key.Str)
 			return false

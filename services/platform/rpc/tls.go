@@ -31,6 +31,42 @@ type TLS struct {
 	ClientCA string `env:"CLIENT_CA_FILE" doc:"PEM certificates that callers' certificates must come from (mutual TLS); empty asks for none"`
 }
 
+// FileChecks returns the checks of the settings' files for config.CheckFiles, given the prefix of the group.
+func (c Certificate) FileChecks(group string) map[string]func() error {
+	return fileChecks(group, c.CertFile, c.KeyFile, "", "")
+}
+
+// FileChecks is like Certificate.FileChecks.
+func (t TLS) FileChecks(group string) map[string]func() error {
+	return fileChecks(group, t.CertFile, t.KeyFile, "CLIENT_CA_FILE", t.ClientCA)
+}
+
+// FileChecks is like Certificate.FileChecks.
+func (c ClientTLS) FileChecks(group string) map[string]func() error {
+	return fileChecks(group, c.CertFile, c.KeyFile, "CA_FILE", c.CA)
+}
+
+// fileChecks returns the checks of a key pair and of the CAs, whose setting is caSetting.
+func fileChecks(group, cert, key, caSetting, ca string) map[string]func() error {
+	open := func(cert, key, ca string) func() error {
+		return func() error {
+			_, err := openFiles(cert, key, ca)
+			return err
+		}
+	}
+	return map[string]func() error{
+		group + "CERT_FILE": open(cert, key, ""),
+		group + "KEY_FILE": func() error {
+			if cert == "" {
+				return errPair
+			}
+			_, err := os.ReadFile(key)
+			return err
+		},
+		group + caSetting: open("", "", ca),
+	}
+}
+
 // Config is like Certificate.Config; the client CAs are read again too.
 func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {

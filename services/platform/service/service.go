@@ -64,5 +64,6 @@ func Run(ctx context.Context, o Options, build func(context.Context, *Service) e
 	if err := s.Runner.Start(ctx, func(ctx context.Context) error { return build(ctx, s) }); err != nil {
 		return err
 	}
+	s.Runner.OnClose("metrics", t.StopMetrics) // The first step: some metrics are read from the stores.
 	return s.Runner.Run(ctx)
 }

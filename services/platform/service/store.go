@@ -30,6 +30,15 @@ type Database struct {
 	tracer pgx.QueryTracer
 }
 
+// Check reads the URL without connecting.
+func (d Database) Check() error {
+	url, err := d.URLFile.Read()
+	if err != nil {
+		return err
+	}
+	return pgdb.CheckURL(url.Reveal())
+}
+
 // OpenPool opens a Postgres pool and verifies it with a ping. The caller closes it.
 func OpenPool(ctx context.Context, d Database) (*pgxpool.Pool, error) {
 	url, err := d.URLFile.Read()
@@ -69,6 +78,15 @@ type Redis struct {
 	URLFile secret.File
 	// Prefix of all keys.
 	Prefix string
+}
+
+// Check reads the URL without connecting.
+func (r Redis) Check() error {
+	url, err := r.URLFile.Read()
+	if err != nil {
+		return err
+	}
+	return redisdb.CheckURL(url.Reveal())
 }
 
 // OpenRedis connects to Redis, which holds the state that replicas share and may lose. The client is nil where no URL

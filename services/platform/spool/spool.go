@@ -88,11 +88,16 @@ func Open(root string, limit int64) (*Spool, error) {
 	return s, nil
 }
 
-// private creates a folder, or checks that an existing one belongs to this user and is writable by no other.
+// private creates a folder, or checks that an existing one is owned.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	return owned(dir)
+}
+
+// owned checks that a folder belongs to this user and is writable by no other.
+func owned(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err

@@ -78,6 +78,19 @@ func TestMetricsAreExported(t *testing.T) {
 		t.Fatal(err)
 	}
 	count(t, tel)
+	open := true
+	if _, err := tel.MeterProvider.Meter("test").Int64ObservableGauge("backlog", metric.WithInt64Callback(func(context.Context, metric.Int64Observer) error {
+		if !open {
+			return io.ErrClosedPipe
+		}
+		return nil
+	})); err != nil {
+		t.Fatal(err)
+	}
+	if err := tel.StopMetrics(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	open = false // As a pool that is closed in between.
 	if err := tel.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}

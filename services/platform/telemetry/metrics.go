@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -39,12 +40,27 @@ func (t *Telemetry) setupMetrics(ctx context.Context, res *resource.Resource) er
 		if err != nil {
 			return err
 		}
-		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
+		t.exported = sdkmetric.NewPeriodicReader(exporter)
+		options = append(options, sdkmetric.WithReader(t.exported))
 	}
 	provider := sdkmetric.NewMeterProvider(options...)
 	t.MeterProvider = provider
-	t.closers = append(t.closers, provider.Shutdown)
+	t.closers = append(t.closers, func(ctx context.Context) error {
+		if err := provider.Shutdown(ctx); !errors.Is(err, sdkmetric.ErrReaderShutdown) { // StopMetrics has ended it.
+			return err
+		}
+		return nil
+	})
 	return nil
+}
+
+// StopMetrics exports the metrics for the last time, if they are exported. Call it while what they are read from, such
+// as a pool, is still open.
+func (t *Telemetry) StopMetrics(ctx context.Context) error {
+	if t.exported == nil {
+		return nil
+	}
+	return t.exported.Shutdown(ctx)
 }
 
 // MetricsHandler serves the metrics in the format that the scraper requests. A collector that fails is logged and left

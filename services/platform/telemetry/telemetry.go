@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -56,6 +57,8 @@ type Telemetry struct {
 	// Registry holds every metric of the process. It is not the global one.
 	Registry *prometheus.Registry
 
+	// exported reads the metrics that are exported over OTLP; nil if none are.
+	exported *sdkmetric.PeriodicReader
 	// closers end the providers, and logClosers after them that of the log.
 	closers, logClosers []func(context.Context) error
 }

@@ -10,7 +10,9 @@ import (
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/reference"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/site"
 	"switchyard.dev/services/platform/apidoc"
+	"switchyard.dev/services/platform/apierr"
 )
 
 const (
@@ -47,8 +49,31 @@ func (a *API) mountCatalog(table route.Table) error {
 		}
 		a.chain.Mount(path, map[string]chain.Handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
+	if err := a.mountSite(); err != nil {
+		return err
+	}
 	a.chain.Mount(limitsPath, map[string]chain.Handler{http.MethodGet: a.limits})
 	a.chain.Mount(keysPath, map[string]chain.Handler{http.MethodGet: a.signingKeys})
+	return nil
+}
+
+// mountSite mounts the site of documents, which is public.
+func (a *API) mountSite() error {
+	files, err := site.Handlers()
+	if err != nil {
+		return err
+	}
+	a.chain.MountBelow(site.Prefix, func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+		file := files[r.URL.Path]
+		switch {
+		case file == nil:
+			return apierr.NotFound("path")
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			return chain.NotAllowed(w, r, http.MethodGet)
+		}
+		file.ServeHTTP(w, r)
+		return nil
+	})
 	return nil
 }
 

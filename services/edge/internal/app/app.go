@@ -61,6 +61,10 @@ func (c Config) redis() service.Redis {
 	return service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: c.RedisURLFile, Prefix: serviceName}
 }
 
+func (c Config) access() service.Access {
+	return service.Access{TokensFile: string(c.ServiceTokens), AuthDisabled: c.AuthDisabled}
+}
+
 func pepper(cfg Config) (*apikey.Pepper, error) {
 	if cfg.KeyPepperFile == "" {
 		return nil, errors.New(prefix + "_KEY_PEPPER_FILE: required, but not set")

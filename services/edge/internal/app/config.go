@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/url"
@@ -34,10 +33,10 @@ type Config struct {
 	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"serve: address of /metrics, which needs no authentication; customers must not reach it"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
 	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, other replicas learn of a revocation by polling only"`
-	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"control: YAML file of the tokens that may use the operator API"`
+	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" required:"by control, unless EDGE_AUTH_DISABLED" doc:"control: YAML file of the tokens that may use the operator API"`
 	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"control: open the operator API without tokens; only where both roles listen on loopback. Product keys are always checked"`
-	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"serve and the portal: file with the edge's service token for the services; required"`
-	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys and sealing the keys that sign tokens; required by serve, control and keys, the same on all replicas"`
+	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" required:"by serve" doc:"serve and the portal: file with the edge's service token for the services"`
+	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" required:"by serve, control and keys" doc:"file with the secret, at least 32 bytes, for hashing product keys and sealing the keys that sign tokens; the same on all replicas"`
 	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"serve: number of known keys that are cached, and as many unknown ones"`
 	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"serve: how long a cached key stays valid while Postgres is unavailable"`
 	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it serve and the portal have none of its routes, and control exports nothing of its ledger"`
@@ -77,10 +76,8 @@ type Config struct {
 // Load reads the settings from environ.
 func Load(environ []string) (Config, error) {
 	var cfg Config
-	if err := config.Load(prefix, &cfg, environ); err != nil {
-		return Config{}, fmt.Errorf("settings:\n%w", err)
-	}
-	return cfg, nil
+	err := config.Load(prefix, &cfg, environ)
+	return cfg, err
 }
 
 // Validate checks the rules that involve several settings. Its error names every violation.
@@ -207,6 +204,3 @@ func (c *Config) upstreams() map[string]*url.URL {
 	}
 	return found
 }
-
-// Print writes the effective settings, with secrets redacted.
-func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

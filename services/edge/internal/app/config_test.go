@@ -1,11 +1,11 @@
 package app
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -85,15 +85,8 @@ func TestRolesSayWhatIsMissing(t *testing.T) {
 }
 
 func TestPrintShowsNoPassword(t *testing.T) {
-	cfg, err := Load([]string{"EDGE_DATABASE_URL_FILE=/run/db", "EDGE_GATEWAY_URL=http://user:hunter2hunter2@gateway:8101"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := Print(&out, cfg); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "EDGE_LISTEN=:8080\n") {
-		t.Errorf("config prints:\n%s", out.String())
+	got := commandtest.Run(root([]string{"EDGE_DATABASE_URL_FILE=/run/db", "EDGE_GATEWAY_URL=http://user:hunter2hunter2@gateway:8101"}), "", "config", "--skip-files")
+	if got.Code != 0 || strings.Contains(got.Out, "hunter2") || !strings.Contains(got.Out, "EDGE_LISTEN=:8080\n") {
+		t.Errorf("%+v", got)
 	}
 }

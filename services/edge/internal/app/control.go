@@ -118,7 +118,7 @@ func newUserTokens(ctx context.Context, s *service.Service, cfg Config, stores s
 
 // startTokens returns the service tokens, which are read again when their file changes; nil if authentication is disabled.
 func startTokens(s *service.Service, cfg Config) (*caller.Tokens, error) {
-	tokens, err := service.Access{TokensFile: string(cfg.ServiceTokens), AuthDisabled: cfg.AuthDisabled}.Tokens()
+	tokens, err := cfg.access().Tokens()
 	if err != nil || tokens == nil {
 		return nil, err
 	}

@@ -3,22 +3,18 @@ package app
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"switchyard.dev/services/edge/internal/export"
+	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/service"
 )
-
-var errExportsUsage = errors.New(`use
-  edge exports status
-  edge exports dry-run DESTINATION
-  edge exports backfill DESTINATION --from 2026-11-01T00:00:00Z --to 2026-11-02T00:00:00Z [--dry-run]`)
 
 // holder names this process for leases.
 func holder() string {
@@ -29,59 +25,70 @@ func holder() string {
 	return host + "/" + rand.Text()
 }
 
-// Exports runs `edge exports`: the operator API's operations without a running control.
-func Exports(ctx context.Context, cfg Config, args []string, out io.Writer) error {
-	if len(args) == 0 {
-		return errExportsUsage
+// exporting is what a command does with the exports.
+type exporting func(ctx context.Context, manager *export.Manager, args []string, out io.Writer) error
+
+// exportsCommand returns `edge exports`: the operator API's operations without a running control.
+func exportsCommand(line command.Service[Config]) *cobra.Command {
+	// with has a command run with the exports of the settings.
+	with := func(c *cobra.Command, do exporting) *cobra.Command {
+		c.RunE = line.With(func(c *cobra.Command, cfg Config, args []string) error {
+			pool, err := service.OpenPool(c.Context(), cfg.database())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			x, err := newExports(cfg, pool)
+			if err != nil {
+				return err
+			}
+			return do(c.Context(), x.manager(), args, c.OutOrStdout())
+		})
+		return c
 	}
-	pool, err := service.OpenPool(ctx, cfg.database())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	x, err := newExports(cfg, pool)
-	if err != nil {
-		return err
-	}
-	manager := x.manager()
-	switch {
-	case args[0] == "status" && len(args) == 1:
-		return printExports(ctx, manager, out)
-	case args[0] == "dry-run" && len(args) == 2:
-		preview, err := manager.PreviewNext(ctx, args[1], time.Now())
-		if err != nil {
-			return err
-		}
-		return printPreview(preview, out)
-	case args[0] == "backfill" && len(args) > 2:
-		return backfill(ctx, manager, args[1], args[2:], out)
-	}
-	return errExportsUsage
+	status := &cobra.Command{Use: "status", Short: "list how far each destination is"}
+	dry := &cobra.Command{Use: "dry-run DESTINATION", Short: "print what would be sent now", Args: command.Args(1, 1)}
+	return command.Group("exports", "show exports of usage, and fill gaps in them",
+		with(status, func(ctx context.Context, manager *export.Manager, _ []string, out io.Writer) error {
+			return printExports(ctx, manager, out)
+		}),
+		with(dry, func(ctx context.Context, manager *export.Manager, args []string, out io.Writer) error {
+			preview, err := manager.PreviewNext(ctx, args[0], time.Now())
+			if err != nil {
+				return err
+			}
+			return printPreview(preview, out)
+		}),
+		with(backfill()))
 }
 
-func backfill(ctx context.Context, manager *export.Manager, destination string, args []string, out io.Writer) error {
+func backfill() (*cobra.Command, exporting) {
+	c := &cobra.Command{Use: "backfill DESTINATION", Short: "send the usage of an interval again", Args: command.Args(1, 1)}
 	var from, to time.Time
-	flags := flag.NewFlagSet("edge exports backfill", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.TextVar(&from, "from", time.Time{}, "beginning, RFC 3339")
-	flags.TextVar(&to, "to", time.Time{}, "end, exclusive")
-	dry := flags.Bool("dry-run", false, "show what would be sent")
-	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		return errors.Join(err, errExportsUsage)
+	c.Flags().TextVar(&from, "from", time.Time{}, "beginning, RFC 3339")
+	c.Flags().TextVar(&to, "to", time.Time{}, "end, exclusive")
+	dry := c.Flags().Bool("dry-run", false, "print what would be sent")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if from.IsZero() || to.IsZero() {
+			return command.Wrong(c, "--from and --to are required")
+		}
+		return nil
 	}
-	if *dry {
-		preview, err := manager.PreviewBackfill(ctx, destination, from, to, time.Now())
+	return c, func(ctx context.Context, manager *export.Manager, args []string, out io.Writer) error {
+		if *dry {
+			preview, err := manager.PreviewBackfill(ctx, args[0], from, to, time.Now())
+			if err != nil {
+				return err
+			}
+			return printPreview(preview, out)
+		}
+		ids, err := manager.Backfill(ctx, export.Author{Name: "cli:" + operator()}, args[0], from, to, time.Now())
 		if err != nil {
 			return err
 		}
-		return printPreview(preview, out)
-	}
-	ids, err := manager.Backfill(ctx, export.Author{Name: "cli:" + operator()}, destination, from, to, time.Now())
-	if err != nil {
+		_, err = fmt.Fprintln(out, "added back-fills", ids, "which a running control sends")
 		return err
 	}
-	_, err = fmt.Fprintln(out, "added back-fills", ids, "which a running control sends")
-	return err
 }
 
 func printExports(ctx context.Context, manager *export.Manager, out io.Writer) error {

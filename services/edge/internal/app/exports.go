@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,15 +36,8 @@ func newExports(cfg Config, pool *pgxpool.Pool) (exports, error) {
 	if cfg.ExportsFile == "" {
 		return x, nil
 	}
-	text, err := readBounded(cfg.ExportsFile, maxExportsFile)
-	if err != nil {
-		return x, fmt.Errorf("%s_EXPORTS_FILE: %w", prefix, err)
-	}
-	metrics, err := metricNames()
-	if err != nil {
-		return x, err
-	}
-	if x.settings, err = export.Read(text, filepath.Dir(cfg.ExportsFile), metrics); err != nil {
+	var err error
+	if x.settings, err = readExports(cfg); err != nil {
 		return x, fmt.Errorf("%s_EXPORTS_FILE: %s:\n%w", prefix, cfg.ExportsFile, err)
 	}
 	// Hours that are merged into days would look like counts that came late.

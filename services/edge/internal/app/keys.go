@@ -3,57 +3,46 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/user"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/service"
 )
 
-var errKeysUsage = errors.New(`use
-  edge keys create --org O --product P --permission read,write,SCOPE,... [--env live] [--name N] [--expires-in 720h] [--limit 600/1m]
-      [--tpm 100000] [--model M]... [--budget 5000/month] [--class interactive|standard|bulk] [--json]
-  edge keys list [--org O] [--json]
-  edge keys rotate ID [--overlap 24h] [--expires-in 720h] [--json]
-  edge keys expire ID --in 24h | --never
-  edge keys limit ID 600/1m | none
-  edge keys terms ID [--tpm 100000 | none] [--model M ... | --all-models] [--budget 5000/month | none] [--class bulk | none]
-  edge keys revoke ID`)
+// managed is what a command does with the keys.
+type managed func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error
 
-// keyCommand is a subcommand of `edge keys`.
-type keyCommand func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error
-
-// Keys runs `edge keys`: the operator API's operations without a running edge.
-func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
-	if len(args) == 0 {
-		return errKeysUsage
+// keysCommand returns `edge keys`: the operator API's operations without a running edge.
+func keysCommand(line command.Service[Config]) *cobra.Command {
+	// with has a command run with the keys of the settings.
+	with := func(c *cobra.Command, do managed) *cobra.Command {
+		c.RunE = line.With(func(c *cobra.Command, cfg Config, args []string) error {
+			manager, done, err := openManager(c.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return do(c.Context(), manager, apikey.Actor{Name: "cli:" + operator()}, args, c.OutOrStdout())
+		})
+		return c
 	}
-	command, ok := map[string]keyCommand{
-		"create": createKey, "list": listKeys, "rotate": rotateKey, "expire": expireKey, "limit": limitKey, "terms": setTerms, "revoke": revokeKey,
-	}[args[0]]
-	if !ok {
-		return errKeysUsage
-	}
-	manager, done, err := openManager(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return command(ctx, manager, apikey.Actor{Name: "cli:" + operator()}, args[1:], out)
+	return command.Group("keys", "create, list, change and revoke product keys",
+		with(createKey()), with(listKeys()), with(rotateKey()), with(expireKey()), with(limitKey()), with(setTerms()), with(revokeKey()))
 }
 
 // operator returns the user who runs the command, for the audit.
@@ -96,30 +85,30 @@ func openManager(ctx context.Context, cfg Config) (manager *apikey.Manager, done
 	return apikey.NewManager(pepper, postgres.NewKeys(pool), announce, table.Products(), log), done, nil
 }
 
-func createKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
+func createKey() (*cobra.Command, managed) {
+	c := &cobra.Command{Use: "create", Short: "create a key, which is shown only now"}
+	flags := c.Flags()
 	var r apikey.Request
-	flags := flagSet("create")
 	flags.StringVar(&r.Organization, "org", "", "organization")
 	flags.StringVar(&r.Product, "product", "", "product")
 	permissions := flags.String("permission", "", "read, write and scopes such as webhooks:endpoints:write, separated by commas")
 	flags.StringVar(&r.Environment, "env", "", "environment in the key's prefix")
 	flags.StringVar(&r.Name, "name", "", "name for people")
 	lifetime := flags.Duration("expires-in", 0, "lifetime; 0 is without end")
-	flags.TextVar(&r.Limit, "limit", limit.Limit{}, "rate limit; none is the edge's own")
+	flags.TextVar(&r.Limit, "limit", limit.Limit{}, "rate limit, such as 600/1m; none is the edge's own")
 	termFlags(flags, &r.Terms)
 	asJSON := flags.Bool("json", false, "print JSON")
-	if err := parse(flags, args, 0); err != nil {
-		return err
+	return c, func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, _ []string, out io.Writer) error {
+		for p := range strings.SplitSeq(*permissions, ",") {
+			r.Permissions = append(r.Permissions, apikey.Permission(strings.TrimSpace(p)))
+		}
+		r.ExpiresAt = end(*lifetime)
+		key, text, err := manager.Create(ctx, by, r)
+		if err != nil {
+			return err
+		}
+		return showOnce(out, key, text, *asJSON)
 	}
-	for p := range strings.SplitSeq(*permissions, ",") {
-		r.Permissions = append(r.Permissions, apikey.Permission(strings.TrimSpace(p)))
-	}
-	r.ExpiresAt = end(*lifetime)
-	key, text, err := manager.Create(ctx, by, r)
-	if err != nil {
-		return err
-	}
-	return showOnce(out, key, text, *asJSON)
 }
 
 // end returns when a lifetime that begins now ends, nil for an unlimited one.
@@ -142,24 +131,27 @@ func showOnce(out io.Writer, key apikey.Key, text secret.Value, asJSON bool) err
 // listPage is how many keys are read at a time.
 const listPage = 200
 
-func listKeys(ctx context.Context, manager *apikey.Manager, _ apikey.Actor, args []string, out io.Writer) error {
-	flags := flagSet("list")
-	organization := flags.String("org", "", "organization; all when empty")
-	asJSON := flags.Bool("json", false, "print one JSON object per line")
-	if err := parse(flags, args, 0); err != nil {
-		return err
+func listKeys() (*cobra.Command, managed) {
+	c := &cobra.Command{Use: "list", Short: "list keys"}
+	organization := c.Flags().String("org", "", "organization; all if absent")
+	asJSON := c.Flags().Bool("json", false, "print one JSON object per line")
+	return c, func(ctx context.Context, manager *apikey.Manager, _ apikey.Actor, _ []string, out io.Writer) error {
+		return printKeys(ctx, manager, *organization, *asJSON, out)
 	}
+}
+
+func printKeys(ctx context.Context, manager *apikey.Manager, organization string, asJSON bool, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if !*asJSON {
+	if !asJSON {
 		_, _ = fmt.Fprintln(table, "ID\tORGANIZATION\tPRODUCT\tPERMISSIONS\tENV\tSTATE\tNAME")
 	}
 	for after := ""; ; {
-		keys, err := manager.List(ctx, *organization, after, listPage)
+		keys, err := manager.List(ctx, organization, after, listPage)
 		if err != nil {
 			return err
 		}
 		for _, key := range keys {
-			if err := printKey(out, table, key, *asJSON); err != nil {
+			if err := printKey(out, table, key, asJSON); err != nil {
 				return err
 			}
 		}
@@ -186,92 +178,73 @@ func printKey(out, table io.Writer, key apikey.Key, asJSON bool) error {
 	return err
 }
 
-func rotateKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
-	flags := flagSet("rotate")
-	overlap := flags.Duration("overlap", 24*time.Hour, "how long the old key stays good; 0 ends it now")
-	lifetime := flags.Duration("expires-in", 0, "lifetime of the new key; 0 is that of the old one")
-	asJSON := flags.Bool("json", false, "print JSON")
-	if err := parse(flags, args, 1); err != nil {
-		return err
-	}
-	key, text, err := manager.Rotate(ctx, by, flags.Arg(0), apikey.Rotation{Overlap: *overlap, ExpiresAt: end(*lifetime)})
-	if err != nil {
-		return err
-	}
-	return showOnce(out, key, text, *asJSON)
-}
-
-func expireKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
-	flags := flagSet("expire")
-	in := flags.Duration("in", 0, "the key ends so long from now")
-	never := flags.Bool("never", false, "the key never ends")
-	if err := parse(flags, args, 1); err != nil {
-		return err
-	}
-	if (*in == 0) != *never {
-		return errKeysUsage
-	}
-	key, err := manager.Update(ctx, by, flags.Arg(0), apikey.Update{ExpiresAt: new(end(*in))})
-	if err != nil {
-		return err
-	}
-	when := "never"
-	if key.ExpiresAt != nil {
-		when = key.ExpiresAt.Format(time.RFC3339)
-	}
-	_, err = fmt.Fprintln(out, key.ID, "expires", when)
-	return err
-}
-
-func limitKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
-	flags := flagSet("limit")
-	if err := parse(flags, args, 2); err != nil {
-		return err
-	}
-	var l limit.Limit
-	if flags.Arg(1) != "none" {
-		if err := l.UnmarshalText([]byte(flags.Arg(1))); err != nil {
-			return fmt.Errorf("%s: %w", flags.Arg(1), err)
+func rotateKey() (*cobra.Command, managed) {
+	c := &cobra.Command{Use: "rotate ID", Short: "replace a key by a new one, which is shown only now", Args: command.Args(1, 1)}
+	overlap := c.Flags().Duration("overlap", 24*time.Hour, "how long the old key stays good; 0 ends it now")
+	lifetime := c.Flags().Duration("expires-in", 0, "lifetime of the new key; 0 is that of the old one")
+	asJSON := c.Flags().Bool("json", false, "print JSON")
+	return c, func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
+		key, text, err := manager.Rotate(ctx, by, args[0], apikey.Rotation{Overlap: *overlap, ExpiresAt: end(*lifetime)})
+		if err != nil {
+			return err
 		}
+		return showOnce(out, key, text, *asJSON)
 	}
-	key, err := manager.Update(ctx, by, flags.Arg(0), apikey.Update{Limit: &l})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, "limited", key.ID, flags.Arg(1))
-	return err
 }
 
-func revokeKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
-	flags := flagSet("revoke")
-	if err := parse(flags, args, 1); err != nil {
+func expireKey() (*cobra.Command, managed) {
+	c := &cobra.Command{Use: "expire ID", Short: "set when a key ends", Args: command.Args(1, 1)}
+	in := c.Flags().Duration("in", 0, "the key ends so long from now")
+	never := c.Flags().Bool("never", false, "the key never ends")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if (*in == 0) != *never {
+			return command.Wrong(c, "want one of --in and --never")
+		}
+		return nil
+	}
+	return c, func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
+		key, err := manager.Update(ctx, by, args[0], apikey.Update{ExpiresAt: new(end(*in))})
+		if err != nil {
+			return err
+		}
+		when := "never"
+		if key.ExpiresAt != nil {
+			when = key.ExpiresAt.Format(time.RFC3339)
+		}
+		_, err = fmt.Fprintln(out, key.ID, "expires", when)
 		return err
 	}
-	if err := manager.Revoke(ctx, by, flags.Arg(0)); err != nil {
+}
+
+func limitKey() (*cobra.Command, managed) {
+	c := &cobra.Command{Use: "limit ID LIMIT|none", Short: "set a key's rate limit, such as 600/1m", Args: command.Args(2, 2)}
+	var l limit.Limit
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		if args[1] == none {
+			return nil
+		}
+		if err := l.UnmarshalText([]byte(args[1])); err != nil {
+			return command.Wrong(c, args[1]+": "+err.Error())
+		}
+		return nil
+	}
+	return c, func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
+		key, err := manager.Update(ctx, by, args[0], apikey.Update{Limit: &l})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, "limited", key.ID, args[1])
 		return err
 	}
-	_, err := fmt.Fprintln(out, "revoked", flags.Arg(0))
-	return err
 }
 
-func flagSet(name string) *flag.FlagSet {
-	flags := flag.NewFlagSet("edge keys "+name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	return flags
-}
-
-// parse requires exactly n arguments, before or after the flags.
-func parse(flags *flag.FlagSet, args []string, n int) error {
-	first := 0
-	for first < len(args) && first < n && !strings.HasPrefix(args[first], "-") {
-		first++
+func revokeKey() (*cobra.Command, managed) {
+	c := &cobra.Command{Use: "revoke ID", Short: "end a key now", Args: command.Args(1, 1)}
+	return c, func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
+		if err := manager.Revoke(ctx, by, args[0]); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(out, "revoked", args[0])
+		return err
 	}
-	args = append(slices.Clone(args[first:]), args[:first]...)
-	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("%s: %w\n%w", flags.Name(), err, errKeysUsage)
-	}
-	if flags.NArg() != n {
-		return errKeysUsage
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/migrations"
@@ -30,7 +30,7 @@ func TestTermFlags(t *testing.T) {
 		"":                           {}, "--tpm 0": {}, "--tpm many": {}, "--budget 5000": {}, "--budget 0/month": {}, "--model a --all-models": {},
 	} {
 		var terms apikey.Terms
-		flags := flagSet("terms")
+		flags := pflag.NewFlagSet("terms", pflag.ContinueOnError)
 		termFlags(flags, &terms)
 		flags.Bool("all-models", false, "")
 		got, err := parseTerms(flags, strings.Fields(args), &terms)
@@ -46,7 +46,7 @@ func TestTermFlags(t *testing.T) {
 	}
 }
 
-func parseTerms(flags *flag.FlagSet, args []string, terms *apikey.Terms) (apikey.Update, error) {
+func parseTerms(flags *pflag.FlagSet, args []string, terms *apikey.Terms) (apikey.Update, error) {
 	if err := flags.Parse(args); err != nil {
 		return apikey.Update{}, err
 	}

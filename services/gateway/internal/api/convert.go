@@ -91,6 +91,9 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	if r.ForceLocale, err = forceLocale(m); err != nil {
 		return nil, err
 	}
+	if err := plainContent(m.GetMessages()); err != nil {
+		return nil, err
+	}
 	chat, err := toChat(m)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/api/visibility"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
@@ -15,10 +17,13 @@ import (
 // indexes matches the indexes in an error and everything behind the path.
 var indexes = regexp.MustCompile(`\[[^]]*\]|[ :].*`)
 
-// fieldsOf returns the paths of the fields of a message and of its nested messages.
+// fieldsOf returns the paths of the fields that the JSON face has of a message and of its nested messages.
 func fieldsOf(m protoreflect.MessageDescriptor, prefix string) (all []string) {
 	for i := range m.Fields().Len() {
 		field := m.Fields().Get(i)
+		if proto.HasExtension(field.Options(), visibility.E_FieldVisibility) {
+			continue // For gRPC callers only.
+		}
 		path := prefix + string(field.Name())
 		all = append(all, path)
 		if field.Message() != nil && !field.IsMap() {

@@ -134,6 +134,9 @@ func imagePrompt(m *gatewayv1.ImagesRequest) (string, error) {
 	if m.GetPrompt() != "" {
 		return m.GetPrompt(), nil
 	}
+	if err := plainContent(m.GetMessages()); err != nil {
+		return "", err
+	}
 	var texts []string
 	for i, message := range m.GetMessages() {
 		converted, err := toMessage(message)

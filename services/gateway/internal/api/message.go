@@ -57,12 +57,14 @@ func toExtra(raw []byte) (json.RawMessage, error) {
 
 // part is a content part of the contract.
 type part struct {
-	Type     string  `json:"type"`
-	Text     *string `json:"text"`
-	ImageURL *struct {
-		URL    string `json:"url"`
-		Detail string `json:"detail"`
-	} `json:"image_url"`
+	Type     string     `json:"type"`
+	Text     *string    `json:"text,omitempty"`
+	ImageURL *partImage `json:"image_url,omitempty"`
+}
+
+type partImage struct {
+	URL    string `json:"url"`
+	Detail string `json:"detail,omitempty"`
 }
 
 // toText decodes a JSON string. One without an escape is returned as it is.

@@ -107,17 +107,28 @@ type stores struct {
 // openStores opens the database, refuses a schema that is older than this build, and connects to Redis, which holds
 // the state that replicas share. No request fails while Redis is down: everything in it can be rebuilt.
 func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, error) {
-	database := service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: cfg.DatabaseURLFile, Name: serviceName}
-	pool, err := s.Pool(ctx, database, migrations.FS)
+	pool, err := s.Pool(ctx, cfg.database(), migrations.FS)
 	if err != nil {
 		return stores{}, err
 	}
-	client, err := s.Redis(ctx, service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: cfg.RedisURLFile, Prefix: serviceName})
+	client, err := s.Redis(ctx, cfg.redis())
 	if err != nil {
 		return stores{}, err
 	}
 	settings, watcher := openControl(s, pool, client)
 	return stores{pool, client, settings, watcher}, nil
+}
+
+func (c Config) database() service.Database {
+	return service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: c.DatabaseURLFile, Name: serviceName}
+}
+
+func (c Config) redis() service.Redis {
+	return service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: c.RedisURLFile, Prefix: serviceName}
+}
+
+func (c Config) access() service.Access {
+	return service.Access{TokensFile: c.ServiceTokensFile, AuthDisabled: c.AuthDisabled, TLS: c.TLS}
 }
 
 // governance is who may call, with which credentials, and what operators have set over the policy.
@@ -285,8 +296,7 @@ func sockets(s *service.Service, cfg Config, g governance) api.Sockets {
 }
 
 func newServer(s *service.Service, cfg Config) (*rpc.Server, error) {
-	access := service.Access{TokensFile: cfg.ServiceTokensFile, AuthDisabled: cfg.AuthDisabled, TLS: cfg.TLS}
-	return s.NewServer(access, rpc.Options{
+	return s.NewServer(cfg.access(), rpc.Options{
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage,
 		MaxBody: maxBody, UnaryTimeout: cfg.TotalTimeout + settleTime,

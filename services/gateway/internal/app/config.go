@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -28,7 +27,7 @@ type Config struct {
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
 	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for the state that replicas share (breakers, caches); no request fails without it"`
 
-	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the tokens of the services that may call (name, role, SHA-256)"`
+	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" required:"unless GATEWAY_AUTH_DISABLED" doc:"file with the tokens of the services that may call (name, role, SHA-256)"`
 	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; allowed only with both listeners on loopback"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
@@ -214,6 +213,3 @@ func (c Config) validateMCP() error {
 	}
 	return errors.Join(errs...)
 }
-
-// Print writes the effective configuration with secrets redacted.
-func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/config"
 )
 
@@ -52,13 +53,8 @@ func TestLoad(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
-	cfg, err := Load(needed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := Print(&out, cfg); err != nil || !strings.Contains(out.String(), "GATEWAY_TOTAL_TIMEOUT=10m0s\n") {
-		t.Errorf("%v: %s", err, out.String())
+	if got := commandtest.Run(root(needed), "", "config", "--skip-files"); got.Code != 0 || !strings.Contains(got.Out, "GATEWAY_TOTAL_TIMEOUT=10m0s\n") {
+		t.Errorf("%+v", got)
 	}
 }
 

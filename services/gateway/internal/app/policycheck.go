@@ -2,14 +2,13 @@ package app
 
 import (
 	"cmp"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/gateway/internal/money/price"
@@ -20,55 +19,57 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/command"
 )
-
-const policyUsage = `gateway policy check [-extra] [-strict] [-identities] [-prices FILE] [-catalog FILE] FILE...
-    checks policies and files of further providers as serve reads them, without keys, network or stores, and prints
-    file:line:column: path: rule for each problem and warning; a file without default_model is one of further
-    providers, which is checked with the policy before it, or the shipped one
-    -extra        every file is one of further providers
-    -strict       warnings end with status 1
-    -identities   warn of models whose names no other host's names are known for
-    status: 0 clean, 1 warnings with -strict, 2 errors`
 
 // maxPolicy bounds a policy file in bytes.
 const maxPolicy = 4 << 20
 
-// checkStatus are the statuses of "gateway policy check".
+// The exit codes of `gateway policy check`.
 const (
 	statusWarnings = 1
 	statusErrors   = 2
 )
 
-// Policy runs `gateway policy`. It needs no settings and no database. Problems and warnings go to out.
-func Policy(args []string, out io.Writer) error {
-	if len(args) == 0 || args[0] != "check" {
-		return &exit{statusErrors, errors.New("policy: want check\n" + policyUsage)}
+const policyLong = `Checks policies and files of further providers as serve reads them, without keys, network, stores or settings, and prints
+file:line:column: path: rule for each problem and warning. A file without default_model is one of further providers, which
+is checked with the policy before it, or the shipped one.
+
+The exit code is 0 if all is clean, 1 for warnings with --strict, and 2 for errors.`
+
+// policyCommand returns `gateway policy`.
+func policyCommand() *cobra.Command {
+	var c checker
+	check := &cobra.Command{Use: "check FILE...", Short: "check policies and files of further providers", Long: policyLong, Args: command.Args(1, 0)}
+	flags := check.Flags()
+	flags.BoolVar(&c.extraOnly, "extra", false, "every file is one of further providers")
+	strict := flags.Bool("strict", false, "warnings end with exit code 1")
+	flags.BoolVar(&c.identities, "identities", false, "warn of models whose names no other host's names are known for")
+	prices := flags.String("prices", "", "the price `FILE`; the shipped one if absent")
+	models := flags.String("catalog", "", "the catalog `FILE`; the shipped one if absent")
+	check.RunE = func(cmd *cobra.Command, paths []string) error {
+		c.out, c.now = cmd.OutOrStdout(), time.Now()
+		if err := c.open(*prices, *models); err != nil {
+			return command.WithCode(statusErrors, fmt.Errorf("policy check: %w", err))
+		}
+		return c.checkAll(paths, *strict)
 	}
-	c := checker{out: out, now: time.Now()}
-	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.BoolVar(&c.extraOnly, "extra", false, "")
-	flags.BoolVar(&c.identities, "identities", false, "")
-	strict := flags.Bool("strict", false, "")
-	prices, models := flags.String("prices", "", ""), flags.String("catalog", "", "")
-	if err := flags.Parse(args[1:]); err != nil || flags.NArg() == 0 {
-		return &exit{statusErrors, errors.New("policy check: wrong arguments\n" + policyUsage)}
-	}
-	if err := c.open(*prices, *models); err != nil {
-		return &exit{statusErrors, fmt.Errorf("policy check: %w", err)}
-	}
-	for _, path := range flags.Args() {
+	return command.Group("policy", "check policies", check)
+}
+
+// checkAll checks files and returns the error with which the command ends.
+func (c *checker) checkAll(paths []string, strict bool) error {
+	for _, path := range paths {
 		if err := c.check(path); err != nil {
-			return &exit{statusErrors, fmt.Errorf("policy check: %w", err)}
+			return command.WithCode(statusErrors, fmt.Errorf("policy check: %w", err))
 		}
 	}
 	result := fmt.Errorf("policy check: %d errors, %d warnings", c.errors, c.warnings)
 	switch {
 	case c.errors > 0:
-		return &exit{statusErrors, result}
-	case c.warnings > 0 && *strict:
-		return &exit{statusWarnings, result}
+		return command.WithCode(statusErrors, result)
+	case c.warnings > 0 && strict:
+		return command.WithCode(statusWarnings, result)
 	}
 	return nil
 }

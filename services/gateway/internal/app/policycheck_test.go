@@ -1,11 +1,11 @@
 package app
 
 import (
-	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -59,19 +59,19 @@ providers:
 		status int
 		want   string
 	}{
-		{"clean but for warnings", []string{"-catalog", models, "-prices", prices, good}, 0, old + near},
-		{"strict", []string{"-strict", "-catalog", models, "-prices", prices, good}, 1, old + near},
+		{"clean but for warnings", []string{"--catalog", models, "--prices", prices, good}, 0, old + near},
+		{"strict", []string{"--strict", "--catalog", models, "--prices", prices, good}, 1, old + near},
 		{"without a price", []string{good}, 0, good + ":7:14: providers[0].models[0]: own/old has no price (warning)\n"},
 		{
 			"identities",
-			[]string{"-identities", "-prices", prices, good},
+			[]string{"--identities", "--prices", prices, good},
 			0,
 			good + ":7:14: providers[0].models[0]: own/old has a name that is not known at other hosts; state its identity if another host has it (warning)\n" +
 				good + ":7:19: providers[0].models[1]: own/near has a name that is not known at other hosts; state its identity if another host has it (warning)\n",
 		},
 		{
 			"the vendor's end under other names",
-			[]string{"-catalog", models, others},
+			[]string{"--catalog", models, others},
 			0,
 			others + ":6:14: providers[0].models[0]: own/near has no price (warning)\n" +
 				others + ":6:14: providers[0].models[0]: own/near was retired on 2021-01-01 (warning)\n" +
@@ -80,22 +80,21 @@ providers:
 				others + ":6:50: providers[0].models[2]: own/dated has no price (warning)\n" +
 				others + ":6:50: providers[0].models[2]: own/dated was retired on 2022-01-01 (warning)\n",
 		},
-		{"further providers of the policy before", []string{"-prices", prices, good, extra}, 0, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},
-		{"further providers of the shipped policy", []string{"-strict", extra}, 1, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},
+		{"further providers of the policy before", []string{"--prices", prices, good, extra}, 0, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},
+		{"further providers of the shipped policy", []string{"--strict", extra}, 1, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},
 		{"all problems", []string{bad}, 2, bad + ":4:7: byok: \"maybe\": want fleet, prefer or require\n" + bad + ":1:23: default_model.chat: \"own/gone\": the provider has no such model\n"},
 		{"half a price", []string{rates}, 2, rates + ":2:73: providers[0].models[1]: input_per_mtok_usd and output_per_mtok_usd: both are required, or the price of a piece alone, such as per_image_usd\n"},
 		{"an address that can't be called", []string{address}, 2, address + ":2:32: providers[0].base_url: must be an absolute http or https URL\n"},
 		{"no YAML", []string{broken}, 2, broken + ":"},
 		{"aliases without end", []string{bomb}, 2, bomb + ":"},
-		{"a policy as further providers", []string{"-extra", good}, 2, good + ":1:1: field default_model: there is no such field\n"},
+		{"a policy as further providers", []string{"--extra", good}, 2, good + ":1:1: field default_model: there is no such field\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var out bytes.Buffer
-			err := Policy(append([]string{"check"}, c.args...), &out)
-			if got := ExitCode(err); got != c.status {
-				t.Errorf("status %d (%v), want %d", got, err, c.status)
+			done := commandtest.Run(root(nil), "", append([]string{"policy", "check"}, c.args...)...)
+			if done.Code != c.status {
+				t.Errorf("status %d (%s), want %d", done.Code, done.Err, c.status)
 			}
-			if got := out.String(); got != c.want && (strings.HasSuffix(c.want, "\n") || !strings.HasPrefix(got, c.want)) {
+			if got := done.Out; got != c.want && (strings.HasSuffix(c.want, "\n") || !strings.HasPrefix(got, c.want)) {
 				t.Errorf("printed\n%s\nwant\n%s", got, c.want)
 			}
 		})
@@ -109,24 +108,14 @@ func TestPolicyCheckRefuses(t *testing.T) {
 		nil,
 		{"lint"},
 		{"check"},
-		{"check", "-nope", "x"},
+		{"check", "--nope", "x"},
 		{"check", "/nonexistent/policy.yaml"},
 		{"check", large},
-		{"check", "-prices", "/nonexistent/prices.yaml", large},
-		{"check", "-catalog", large, large},
+		{"check", "--prices", "/nonexistent/prices.yaml", large},
+		{"check", "--catalog", large, large},
 	} {
-		var out bytes.Buffer
-		if err := Policy(args, &out); ExitCode(err) != 2 || out.Len() > 0 {
-			t.Errorf("%v: %v, status %d, printed %q", args, err, ExitCode(err), out.String())
+		if got := commandtest.Run(root(nil), "", append([]string{"policy"}, args...)...); got.Code != 2 || got.Out != "" {
+			t.Errorf("%v: %+v", args, got)
 		}
-	}
-}
-
-func TestExitCode(t *testing.T) {
-	if got := ExitCode(nil); got != 0 {
-		t.Errorf("status %d of no error", got)
-	}
-	if got := ExitCode(bytes.ErrTooLarge); got != 1 {
-		t.Errorf("status %d of any error, want 1", got)
 	}
 }

@@ -2,8 +2,6 @@ package app
 
 import (
 	"bytes"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,24 +9,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/money/pricelist"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/command"
 )
 
-const pricesUsage = `gateway prices import [-policy FILE] [-extra FILE] [-against FILE] [-providers a,b] [-threshold PERCENT] [-accept] [-o FILE] PRICES.json
-    compares a community's list of prices (LiteLLM's model_prices_and_context_window.json) with the price table, and writes
-    the rows that the table lacks, for the models of the policy and the table; the report goes to standard error
-    -policy, -extra   the policy and further providers; the shipped policy when absent
-    -against          the price table; the shipped one when absent
-    -providers        only these
-    -threshold        the change in percent up to which a price is written (50)
-    -accept           write changes beyond the threshold, and new models that cost nothing
-    -o                the file to write; standard output when absent
-    status: 0 written, 1 differences beyond the threshold were not written, 2 bad input`
+const pricesLong = `Compares a community's list of prices (LiteLLM's model_prices_and_context_window.json) with the price table, and writes
+the rows that the table lacks, for the models of the policy and the table. The report goes to standard error.
 
-// The statuses of "gateway prices import".
+The exit code is 0 if all is written, 1 if differences beyond the threshold were not, and 2 for bad input.`
+
+// The exit codes of `gateway prices import`.
 const (
 	statusHeld     = 1
 	statusBadInput = 2
@@ -37,35 +32,46 @@ const (
 // defaultThreshold is the change in percent up to which a price is written.
 const defaultThreshold = 50
 
-// Prices runs `gateway prices`. It needs no settings and no database. Rows go to out unless a file is named, the report
-// to report.
-func Prices(args []string, out, report io.Writer) error {
-	if len(args) == 0 || args[0] != "import" {
-		return badInput(errors.New("want import\n" + pricesUsage))
+// importFiles are the files of `gateway prices import`; those that are empty are the shipped ones, or standard output.
+type importFiles struct{ policy, extra, against, into string }
+
+// pricesCommand returns `gateway prices`.
+func pricesCommand() *cobra.Command {
+	var files importFiles
+	var o pricelist.Options
+	c := &cobra.Command{Use: "import PRICES.json", Short: "compare a list of prices with the price table", Long: pricesLong, Args: command.Args(1, 1)}
+	flags := c.Flags()
+	flags.StringVar(&files.policy, "policy", "", "the policy `FILE`; the shipped one if absent")
+	flags.StringVar(&files.extra, "extra", "", "`FILE` of further providers")
+	flags.StringVar(&files.against, "against", "", "the price table `FILE`; the shipped one if absent")
+	providers := flags.String("providers", "", "only these, comma-separated")
+	flags.Float64Var(&o.Threshold, "threshold", defaultThreshold, "change in percent up to which a price is written")
+	flags.BoolVar(&o.Accept, "accept", false, "write changes beyond the threshold, and new models that cost nothing")
+	flags.StringVarP(&files.into, "output", "o", "", "`FILE` to write; standard output if absent")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if !(o.Threshold >= 0) {
+			return command.Wrong(c, "--threshold: want a percentage")
+		}
+		return nil
 	}
-	var files struct{ policy, extra, against, into string }
-	flags := flag.NewFlagSet("import", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&files.policy, "policy", "", "")
-	flags.StringVar(&files.extra, "extra", "", "")
-	flags.StringVar(&files.against, "against", "", "")
-	flags.StringVar(&files.into, "o", "", "")
-	providers := flags.String("providers", "", "")
-	o := pricelist.Options{Now: time.Now()}
-	flags.Float64Var(&o.Threshold, "threshold", defaultThreshold, "")
-	flags.BoolVar(&o.Accept, "accept", false, "")
-	if err := flags.Parse(args[1:]); err != nil || flags.NArg() != 1 || !(o.Threshold >= 0) {
-		return badInput(errors.New("wrong arguments\n" + pricesUsage))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		o.Now = time.Now()
+		return comparePrices(args[0], files, *providers, o, c.OutOrStdout(), c.ErrOrStderr())
 	}
-	text, err := readBounded(flags.Arg(0), pricelist.MaxSize)
+	return command.Group("prices", "import lists of prices", c)
+}
+
+// comparePrices compares a list with the table. Rows go to out unless a file is named, the report to report.
+func comparePrices(path string, files importFiles, providers string, o pricelist.Options, out, report io.Writer) error {
+	text, err := readBounded(path, pricelist.MaxSize)
 	if err != nil {
 		return badInput(err)
 	}
 	list, err := pricelist.Parse(text)
 	if err != nil {
-		return badInput(fmt.Errorf("%s: %w", flags.Arg(0), err))
+		return badInput(fmt.Errorf("%s: %w", path, err))
 	}
-	if o.Models, o.Table, err = knownModels(files.policy, files.extra, files.against, *providers, o.Now); err != nil {
+	if o.Models, o.Table, err = knownModels(files.policy, files.extra, files.against, providers, o.Now); err != nil {
 		return badInput(err)
 	}
 	result := list.Compare(o)
@@ -76,12 +82,14 @@ func Prices(args []string, out, report io.Writer) error {
 		return badInput(err)
 	}
 	if held := result.Held(); held > 0 {
-		return &exit{statusHeld, fmt.Errorf("prices import: %d prices were not written: they differ by more than %g %%, or are new and free; -accept writes them", held, o.Threshold)}
+		return command.WithCode(statusHeld, fmt.Errorf("prices import: %d prices were not written: they differ by more than %g %%, or are new and free; --accept writes them", held, o.Threshold))
 	}
 	return nil
 }
 
-func badInput(err error) error { return &exit{statusBadInput, fmt.Errorf("prices import: %w", err)} }
+func badInput(err error) error {
+	return command.WithCode(statusBadInput, fmt.Errorf("prices import: %w", err))
+}
 
 // writeRows writes rows as a price file, and checks that they are one.
 func writeRows(rows []price.Row, path string, out io.Writer) error {
@@ -134,7 +142,7 @@ func knownModels(policyFile, extraFile, against, providers string, now time.Time
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(models, func(m pricelist.Model) bool { return m.Provider == name }) {
-			return nil, nil, fmt.Errorf("-providers: neither the policy nor the price table has models of %s", name)
+			return nil, nil, fmt.Errorf("--providers: neither the policy nor the price table has models of %s", name)
 		}
 	}
 	return models, table, nil

@@ -1,13 +1,13 @@
 package app
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -47,23 +47,23 @@ func TestPricesImport(t *testing.T) {
 		report string
 	}{
 		{"within the threshold", nil, 0, "aws/deployed own/claude-opus-4-5", "new 1, changed 1, gone 0, suspicious 0, unmapped 1,"},
-		{"beyond the threshold", []string{"-threshold", "10"}, 1, "aws/deployed", "not applied 1"},
-		{"accepted", []string{"-threshold", "10", "-accept"}, 0, "aws/deployed own/claude-opus-4-5", "not applied 0"},
-		{"of one provider", []string{"-providers", "own"}, 0, "own/claude-opus-4-5", "new 0, changed 1,"},
+		{"beyond the threshold", []string{"--threshold", "10"}, 1, "aws/deployed", "not applied 1"},
+		{"accepted", []string{"--threshold", "10", "--accept"}, 0, "aws/deployed own/claude-opus-4-5", "not applied 0"},
+		{"of one provider", []string{"--providers", "own"}, 0, "own/claude-opus-4-5", "new 0, changed 1,"},
 		{"into a file", []string{"-o", into}, 0, "aws/deployed own/claude-opus-4-5", "new 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var out, report bytes.Buffer
-			args := append([]string{"import", "-policy", rules, "-against", prices}, c.args...)
-			err := Prices(append(args, list), &out, &report)
-			if got := ExitCode(err); got != c.status {
-				t.Errorf("status %d (%v), want %d", got, err, c.status)
+			args := append([]string{"prices", "import", "--policy", rules, "--against", prices}, c.args...)
+			done := commandtest.Run(root(nil), "", append(args, list)...)
+			if done.Code != c.status {
+				t.Errorf("status %d (%s), want %d", done.Code, done.Err, c.status)
 			}
-			text := out.Bytes()
+			text := []byte(done.Out)
 			if c.name == "into a file" {
-				if out.Len() > 0 {
-					t.Errorf("also printed %q", out.String())
+				if len(text) > 0 {
+					t.Errorf("also printed %q", text)
 				}
+				var err error
 				if text, err = os.ReadFile(into); err != nil {
 					t.Fatal(err)
 				}
@@ -82,8 +82,8 @@ func TestPricesImport(t *testing.T) {
 			if got := strings.Join(models, " "); got != c.want {
 				t.Errorf("rows of %s, want %s", got, c.want)
 			}
-			if !strings.Contains(report.String(), c.report) {
-				t.Errorf("report\n%s\nwant %q in it", report.String(), c.report)
+			if !strings.Contains(done.Err, c.report) {
+				t.Errorf("report\n%s\nwant %q in it", done.Err, c.report)
 			}
 		})
 	}
@@ -99,19 +99,18 @@ func TestPricesImportRefuses(t *testing.T) {
 		{"export"},
 		{"import"},
 		{"import", list, list},
-		{"import", "-threshold", "much", list},
-		{"import", "-threshold", "-1", list},
-		{"import", "-threshold", "NaN", list},
+		{"import", "--threshold", "much", list},
+		{"import", "--threshold", "-1", list},
+		{"import", "--threshold", "NaN", list},
 		{"import", text},
 		{"import", "/nonexistent/list.json"},
-		{"import", "-against", text, list},
-		{"import", "-policy", text, list},
-		{"import", "-providers", "klingon", list},
+		{"import", "--against", text, list},
+		{"import", "--policy", text, list},
+		{"import", "--providers", "klingon", list},
 		{"import", "-o", "/nonexistent/out.yaml", list},
 	} {
-		var out, report bytes.Buffer
-		if err := Prices(args, &out, &report); ExitCode(err) != 2 || out.Len() > 0 {
-			t.Errorf("%v: %v, status %d, wrote %q", args, err, ExitCode(err), out.String())
+		if got := commandtest.Run(root(nil), "", append([]string{"prices"}, args...)...); got.Code != 2 || got.Out != "" {
+			t.Errorf("%v: %+v", args, got)
 		}
 	}
 }

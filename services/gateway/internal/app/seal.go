@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,15 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/secret"
 )
-
-const byokUsage = `gateway byok keygen [-kem x25519|mlkem768-x25519]
-    generates a sealing key; write it to a file NAME.key in GATEWAY_SEALING_KEYS_DIR
-gateway byok seal -organization ID -provider NAME (-gateway URL [-token-file FILE] | -public-key FILE) [-key-file FILE]
-    reads a provider's key from standard input or a file, and prints the body of POST /v1/byok/config`
 
 // maxKey bounds the size in bytes of a provider's key and of a sealing key.
 const maxKey = 8 << 10
@@ -31,46 +28,31 @@ const maxKey = 8 << 10
 // fetchTimeout bounds the request for a gateway's sealing key.
 const fetchTimeout = 10 * time.Second
 
-// Byok runs `gateway byok`. It needs no settings and no database. A provider's key is never an argument, since other
-// users of a machine can see arguments.
-func Byok(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	if len(args) == 0 {
-		return errors.New("want keygen or seal\n" + byokUsage)
-	}
-	switch args[0] {
-	case "keygen":
-		return generateSealingKey(args[1:], out)
-	case "seal":
-		return sealCredential(ctx, args[1:], in, out)
-	}
-	return fmt.Errorf("byok %q: want keygen or seal\n%s", args[0], byokUsage)
+// byokCommand returns `gateway byok`. It needs no settings and no database. A provider's key is never an argument, since
+// other users of a machine can see arguments.
+func byokCommand() *cobra.Command {
+	return command.Group("byok", "make and use keys that seal the credentials of organizations", keygenCommand(), sealCommand())
 }
 
-// byokFlags parses flags. It refuses further arguments without printing them: one may be a key.
-func byokFlags(flags *flag.FlagSet, args []string) error {
-	flags.SetOutput(io.Discard)
-	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		return errors.New("byok " + flags.Name() + ": wrong arguments; a key is read from standard input or a file\n" + byokUsage)
+func keygenCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "keygen", Short: "print a new sealing key",
+		Long: "Prints a new sealing key. Write it to a file NAME.key in the folder of " + prefix + "_SEALING_KEYS_DIR.",
 	}
-	return nil
-}
-
-func generateSealingKey(args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("keygen", flag.ContinueOnError)
-	kem := flags.String("kem", sealing.X25519, "")
-	if err := byokFlags(flags, args); err != nil {
+	kem := c.Flags().String("kem", sealing.X25519, "key encapsulation: "+sealing.X25519+" or mlkem768-x25519")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		key, err := sealing.Generate(*kem, time.Now())
+		if err != nil {
+			return err
+		}
+		text, err := key.Text()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.OutOrStdout(), text.Reveal())
 		return err
 	}
-	key, err := sealing.Generate(*kem, time.Now())
-	if err != nil {
-		return err
-	}
-	text, err := key.Text()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, text.Reveal())
-	return err
+	return c
 }
 
 // publicKey is the response of GET /v1/byok/sealing-key.
@@ -92,32 +74,54 @@ func sealedProvider(name string) string {
 	return strings.ToLower(name)
 }
 
-func sealCredential(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	flags := flag.NewFlagSet("seal", flag.ContinueOnError)
-	organization, provider := flags.String("organization", "", ""), flags.String("provider", "", "")
-	gateway, tokenFile := flags.String("gateway", "", ""), flags.String("token-file", "", "")
-	publicFile, keyFile := flags.String("public-key", "", ""), flags.String("key-file", "", "")
-	if err := byokFlags(flags, args); err != nil {
-		return err
+// sealRequest names what is sealed, for whom, and with which key.
+type sealRequest struct {
+	organization, provider, gateway, tokenFile, publicFile, keyFile string
+}
+
+func sealCommand() *cobra.Command {
+	var r sealRequest
+	c := &cobra.Command{
+		Use: "seal", Short: "seal a provider's key for an organization",
+		Long: "Reads a provider's key from standard input or a file, and prints the body of POST /v1/byok/config. The key to seal with is\n" +
+			"asked from a gateway or read from a file.",
 	}
-	name := sealedProvider(*provider)
-	if *organization == "" && !strings.HasPrefix(name, toolserver.SealedTo("")) || name == "" || (*gateway == "") == (*publicFile == "") {
-		return errors.New("byok seal: -organization, -provider and one of -gateway and -public-key are required\n" + byokUsage)
+	flags := c.Flags()
+	flags.StringVar(&r.organization, "organization", "", "`ID` of the organization; absent only for a tool server of all")
+	flags.StringVar(&r.provider, "provider", "", "`NAME` of the provider, or mcp/ and the id of a tool server")
+	flags.StringVar(&r.gateway, "gateway", "", "base `URL` of the gateway to ask for its sealing key")
+	flags.StringVar(&r.tokenFile, "token-file", "", "`FILE` with a service token for the gateway")
+	flags.StringVar(&r.publicFile, "public-key", "", "`FILE` with the answer of GET /v1/byok/sealing-key")
+	flags.StringVar(&r.keyFile, "key-file", "", "`FILE` with the provider's key; standard input if absent")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		name := sealedProvider(r.provider)
+		if r.organization == "" && !strings.HasPrefix(name, toolserver.SealedTo("")) || name == "" || (r.gateway == "") == (r.publicFile == "") {
+			return command.Wrong(c, "--organization, --provider and one of --gateway and --public-key are required")
+		}
+		return nil
 	}
-	public, err := readPublicKey(ctx, *gateway, secret.File(*tokenFile), *publicFile)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return sealCredential(c.Context(), r, c.InOrStdin(), c.OutOrStdout())
+	}
+	return c
+}
+
+func sealCredential(ctx context.Context, r sealRequest, in io.Reader, out io.Writer) error {
+	public, err := readPublicKey(ctx, r.gateway, secret.File(r.tokenFile), r.publicFile)
 	if err != nil {
 		return err
 	}
-	credential, err := readCredential(*keyFile, in)
+	credential, err := readCredential(r.keyFile, in)
 	if err != nil {
 		return err
 	}
-	sealed, err := public.Seal(*organization, name, credential)
+	name := sealedProvider(r.provider)
+	sealed, err := public.Seal(r.organization, name, credential)
 	if err != nil {
 		return err
 	}
 	body, err := json.Marshal(map[string]any{
-		"organization_id": *organization, "provider": name,
+		"organization_id": r.organization, "provider": name,
 		"sealed": map[string]string{"key_id": public.ID, "ciphertext": base64.StdEncoding.EncodeToString(sealed)},
 	})
 	if err != nil {
@@ -153,11 +157,11 @@ func fetchPublicKey(ctx context.Context, gateway string, token secret.File) ([]b
 	defer cancel()
 	at, err := url.JoinPath(gateway, "/v1/byok/sealing-key")
 	if err != nil {
-		return nil, errors.New("-gateway: not a URL")
+		return nil, errors.New("--gateway: not a URL")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return nil, errors.New("-gateway: not a URL")
+		return nil, errors.New("--gateway: not a URL")
 	}
 	if token != "" {
 		value, err := token.Read()

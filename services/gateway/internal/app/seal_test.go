@@ -1,15 +1,14 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/custody/sealing"
+	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -18,11 +17,11 @@ func TestByokCommand(t *testing.T) {
 	const key = "sk-canary-command-0123456789"
 	dir := t.TempDir()
 	for _, kem := range []string{sealing.X25519, sealing.MLKEM768X25519} {
-		var made bytes.Buffer
-		if err := Byok(t.Context(), []string{"keygen", "-kem", kem}, nil, &made); err != nil {
-			t.Fatal(err)
+		made := commandtest.Run(root(nil), "", "byok", "keygen", "-kem", kem) // As releases before took it.
+		if made.Code != 0 {
+			t.Fatal(made.Err)
 		}
-		testkit.WriteFile(t, filepath.Join(dir, "a.key"), made.String())
+		testkit.WriteFile(t, filepath.Join(dir, "a.key"), made.Out)
 		keys, err := sealing.NewKeys(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -44,12 +43,11 @@ func TestByokCommand(t *testing.T) {
 			testkit.WriteFile(t, path, text)
 		}
 		for _, args := range [][]string{
-			{"-gateway", gateway.URL, "-token-file", token}, {"-public-key", file}, {"-public-key", file, "-key-file", filepath.Join(dir, "provider")},
+			{"--gateway", gateway.URL, "--token-file", token}, {"--public-key", file}, {"--public-key", file, "--key-file", filepath.Join(dir, "provider")},
 		} {
-			var out bytes.Buffer
-			args = append([]string{"seal", "-organization", "acme", "-provider", "openai"}, args...)
-			if err := Byok(t.Context(), args, strings.NewReader(key+"\n"), &out); err != nil {
-				t.Fatal(err)
+			out := commandtest.Run(root(nil), key+"\n", append([]string{"byok", "seal", "--organization", "acme", "--provider", "openai"}, args...)...)
+			if out.Code != 0 {
+				t.Fatal(out.Err)
 			}
 			var body struct {
 				OrganizationID string `json:"organization_id"`
@@ -59,17 +57,17 @@ func TestByokCommand(t *testing.T) {
 					Ciphertext []byte `json:"ciphertext"`
 				} `json:"sealed"`
 			}
-			if err := json.Unmarshal(out.Bytes(), &body); err != nil {
+			if err := json.Unmarshal([]byte(out.Out), &body); err != nil {
 				t.Fatal(err)
 			}
 			opened, err := keys.Open(body.Sealed.KeyID, body.OrganizationID, body.Provider, body.Sealed.Ciphertext)
 			if err != nil || opened.Reveal() != key {
 				t.Errorf("%v: %v", args, err)
 			}
-			testkit.NoLeak(t, key, out.String())
+			testkit.NoLeak(t, key, out.Out+out.Err)
 		}
-		if err := Byok(t.Context(), []string{"seal", "-organization", "acme", "-provider", "openai", "-gateway", gateway.URL}, strings.NewReader(key), &bytes.Buffer{}); err == nil {
-			t.Error("a gateway that refuses gave a key")
+		if got := commandtest.Run(root(nil), key, "byok", "seal", "--organization", "acme", "--provider", "openai", "--gateway", gateway.URL); got.Code != 1 {
+			t.Errorf("of a gateway that refuses: %+v", got)
 		}
 	}
 }
@@ -80,17 +78,16 @@ func TestByokCommandRefuses(t *testing.T) {
 		nil,
 		{"open"},
 		{"seal"},
-		{"seal", "-organization", "acme", "-provider", "openai", "-public-key", "x", key},
-		{"seal", "-key", key},
-		{"keygen", "-kem", "rsa"},
+		{"seal", "--organization", "acme", "--provider", "openai", "--public-key", "x", key},
+		{"seal", "--key", key},
+		{"keygen", "--kem", "rsa"},
 		{"keygen", key},
-		{"seal", "-organization", "acme", "-provider", "openai"},
+		{"seal", "--organization", "acme", "--provider", "openai"},
 	} {
-		err := Byok(t.Context(), args, strings.NewReader(""), &bytes.Buffer{})
-		if err == nil {
+		got := commandtest.Run(root(nil), "", append([]string{"byok"}, args...)...)
+		if got.Code == 0 {
 			t.Errorf("%v is allowed", args)
-			continue
 		}
-		testkit.NoLeak(t, key, err.Error())
+		testkit.NoLeak(t, key, got.Out+got.Err)
 	}
 }

@@ -84,14 +84,25 @@ type stores struct {
 
 // openStores opens the database, refuses a schema that is older than this build, and connects to Redis.
 func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, error) {
-	database := service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: cfg.DatabaseURLFile, Name: serviceName}
-	pool, err := s.Pool(ctx, database, migrations.FS)
+	pool, err := s.Pool(ctx, cfg.database(), migrations.FS)
 	if err != nil {
 		return stores{}, err
 	}
 	s.Runner.Check("postgres", pool.Ping)
-	client, err := s.Redis(ctx, service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: cfg.RedisURLFile, Prefix: serviceName})
+	client, err := s.Redis(ctx, cfg.redis())
 	return stores{pool, client}, err
+}
+
+func (c Config) database() service.Database {
+	return service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: c.DatabaseURLFile, Name: serviceName}
+}
+
+func (c Config) redis() service.Redis {
+	return service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: c.RedisURLFile, Prefix: serviceName}
+}
+
+func (c Config) access() service.Access {
+	return service.Access{TokensFile: c.ServiceTokensFile, AuthDisabled: c.AuthDisabled, TLS: c.TLS}
 }
 
 // startUpkeep starts the deletion of data past its retention.
@@ -127,8 +138,7 @@ func startDomain(s *service.Service, cfg Config, stores stores, box *seal.Box, c
 
 // startServers registers and starts both faces, and the demo page if it is enabled.
 func startServers(ctx context.Context, s *service.Service, cfg Config, domain api.Services) error {
-	access := service.Access{TokensFile: cfg.ServiceTokensFile, AuthDisabled: cfg.AuthDisabled, TLS: cfg.TLS}
-	server, err := s.NewServer(access, rpc.Options{
+	server, err := s.NewServer(cfg.access(), rpc.Options{
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, ErrorBody: apierr.NewPlain, MaxBody: maxBody, UnaryTimeout: unaryTimeout,
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -24,7 +23,7 @@ type Config struct {
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the notify role"`
 	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, each replica has its own rates and breakers, and inbox streams find changes of other replicas by polling"`
 
-	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
+	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" required:"unless NOTIFY_AUTH_DISABLED" doc:"file with the service tokens that may call (name, role, SHA-256)"`
 	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both faces on loopback"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
@@ -79,6 +78,3 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Demo.validate())
 	return errors.Join(errs...)
 }
-
-// Print writes the effective settings, with secrets redacted.
-func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

@@ -1,13 +1,13 @@
 package app
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/config"
 )
 
@@ -61,17 +61,10 @@ func TestLoad(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
-	cfg, err := Load([]string{database, tokens})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := Print(&b, cfg); err != nil {
-		t.Fatal(err)
-	}
+	got := commandtest.Run(root([]string{database, tokens}), "", "config", "--skip-files")
 	for _, line := range []string{"NOTIFY_DATABASE_URL_FILE=/run/db\n", "NOTIFY_WEB_PUSH_ENABLED=false\n"} {
-		if !strings.Contains(b.String(), line) {
-			t.Errorf("configuration lacks %q:\n%s", line, b.String())
+		if got.Code != 0 || !strings.Contains(got.Out, line) {
+			t.Errorf("configuration lacks %q: %+v", line, got)
 		}
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
 
 	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/notify/internal/push"
 	"switchyard.dev/services/notify/internal/webpush"
+	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/secret"
@@ -107,13 +109,16 @@ func (p *pushParts) run(runner *lifecycle.Runner, added func(), log *slog.Logger
 	runner.Go("broadcasts", push.NewBroadcaster(p.devices, added, log).Run)
 }
 
-const vapidUsage = "notify vapid generate: prints a new VAPID private key for " + prefix + "_WEB_PUSH_VAPID_KEYS_FILE, and to standard error its public key and id"
+// vapidCommand returns `notify vapid`, which needs no settings and no database.
+func vapidCommand() *cobra.Command {
+	return command.Group("vapid", "make keys of web push", &cobra.Command{
+		Use: "generate", Short: "print a new VAPID private key, and to standard error its public key and id",
+		Long: "Prints a new VAPID private key for the file of " + prefix + "_WEB_PUSH_VAPID_KEYS_FILE, and to standard error its public key and id.",
+		RunE: func(c *cobra.Command, _ []string) error { return generateVAPID(c.OutOrStdout(), c.ErrOrStderr()) },
+	})
+}
 
-// VAPID runs `notify vapid`, which needs no settings and no database.
-func VAPID(args []string, out, info io.Writer) error {
-	if len(args) != 1 || args[0] != "generate" {
-		return errors.New("want generate\n" + vapidUsage)
-	}
+func generateVAPID(out, info io.Writer) error {
 	key, private, err := webpush.GenerateKey()
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ type stores struct {
 
 // openStores opens the connection pools, refuses an outdated schema, and connects to Redis.
 func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, error) {
-	database := service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: cfg.DatabaseURLFile, Settings: postgres.Settings()}
+	database := cfg.database()
 	database.Name, database.MaxConns = serviceName+"-control", controlSize
 	control, err := s.Pool(ctx, database, migrations.FS)
 	if err != nil {
@@ -112,13 +112,25 @@ func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, er
 	if err != nil {
 		return stores{}, err
 	}
-	client, err := s.Redis(ctx, service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: cfg.RedisURLFile, Prefix: "webhook"})
+	client, err := s.Redis(ctx, cfg.redis())
 	if err != nil {
 		return stores{}, err
 	}
 	store := postgres.New(pool, cfg.IdempotencyWindow)
 	s.Runner.Check("database", store.Ping)
 	return stores{store, postgres.New(control, cfg.IdempotencyWindow), client}, nil
+}
+
+func (c Config) database() service.Database {
+	return service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: c.DatabaseURLFile, Settings: postgres.Settings()}
+}
+
+func (c Config) redis() service.Redis {
+	return service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: c.RedisURLFile, Prefix: "webhook"}
+}
+
+func (c Config) access() service.Access {
+	return service.Access{TokensFile: c.ServiceTokensFile, AuthDisabled: c.AuthDisabled, TLS: c.TLS}
 }
 
 func newGuard(cfg Config) (*netguard.Guard, error) {
@@ -251,8 +263,7 @@ func startDomain(
 
 // startServers registers both faces.
 func startServers(ctx context.Context, s *service.Service, cfg Config, store *postgres.Store, domain api.Domain) error {
-	access := service.Access{TokensFile: cfg.ServiceTokensFile, AuthDisabled: cfg.AuthDisabled, TLS: cfg.TLS}
-	server, err := s.NewServer(access, rpc.Options{
+	server, err := s.NewServer(cfg.access(), rpc.Options{
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, ErrorBody: apierr.NewDocument,
 		MaxBody: maxBody, UnaryTimeout: unaryTimeout,
 	})

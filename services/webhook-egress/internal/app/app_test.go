@@ -1,4 +1,4 @@
-package app_test
+package app
 
 import (
 	"os"
@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/testkit"
-	"switchyard.dev/services/webhook-egress/internal/app"
 )
 
-func environ(changes ...string) []string {
+func environWith(changes ...string) []string {
 	return append([]string{
 		"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_SERVICE_TOKENS_FILE=/run/tokens", "UNRELATED=x",
 	}, changes...)
@@ -23,27 +23,20 @@ func TestReadmeListsTheSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?s)<!-- settings -->\n(.*)<!-- settings -->`).FindSubmatch(text)
-	want := config.Table("WEBHOOK_EGRESS", app.Config{})
+	want := config.Table("WEBHOOK_EGRESS", Config{})
 	if found == nil || string(found[1]) != want {
 		t.Errorf("the table between the <!-- settings --> marks of README.md should be:\n%s", want)
 	}
 }
 
 func TestDefaultsAreValid(t *testing.T) {
-	cfg, err := app.Load(environ())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := app.Print(&out, cfg); err != nil {
-		t.Fatal(err)
-	}
+	got := commandtest.Run(root(environWith()), "", "config", "--skip-files")
 	for _, line := range []string{
 		"WEBHOOK_EGRESS_HTTP_LISTEN=:8102", "WEBHOOK_EGRESS_DEFAULT_ORGANIZATION_ID=default", "WEBHOOK_EGRESS_REQUIRE_HTTPS=true",
 		"WEBHOOK_EGRESS_MAX_ATTEMPTS=12",
 	} {
-		if !strings.Contains(out.String(), line+"\n") {
-			t.Errorf("%s is not in\n%s", line, out.String())
+		if got.Code != 0 || !strings.Contains(got.Out, line+"\n") {
+			t.Errorf("%s is not in %+v", line, got)
 		}
 	}
 }
@@ -61,7 +54,7 @@ func TestBadSettings(t *testing.T) {
 		"secret as a path":       {"WEBHOOK_EGRESS_DATABASE_URL_FILE=postgres://u:canary-password@h/d", "WEBHOOK_EGRESS_DATABASE_URL_FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := app.Load(environ(tt.set))
+			_, err := Load(environWith(tt.set))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("err = %v", err)
 			}

@@ -8,6 +8,7 @@ package gatewayv1
 
 import (
 	_ "github.com/envoyproxy/protoc-gen-validate/validate"
+	_ "google.golang.org/genproto/googleapis/api/visibility"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -393,7 +394,15 @@ type ChatMessage struct {
 	// Call whose result a `tool` turn contains; required there.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// Name of the speaker or of the tool.
-	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// The content in types, in place of `content` and for gRPC callers only: a message with both gets 400. Errors name
+	// its parts as those of `content`. A text may not hold U+0000.
+	//
+	// Types that are valid to be assigned to TypedContent:
+	//
+	//	*ChatMessage_Text
+	//	*ChatMessage_Parts
+	TypedContent  isChatMessage_TypedContent `protobuf_oneof:"typed_content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -463,6 +472,237 @@ func (x *ChatMessage) GetName() string {
 	return ""
 }
 
+func (x *ChatMessage) GetTypedContent() isChatMessage_TypedContent {
+	if x != nil {
+		return x.TypedContent
+	}
+	return nil
+}
+
+func (x *ChatMessage) GetText() string {
+	if x != nil {
+		if x, ok := x.TypedContent.(*ChatMessage_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+func (x *ChatMessage) GetParts() *ContentParts {
+	if x != nil {
+		if x, ok := x.TypedContent.(*ChatMessage_Parts); ok {
+			return x.Parts
+		}
+	}
+	return nil
+}
+
+type isChatMessage_TypedContent interface {
+	isChatMessage_TypedContent()
+}
+
+type ChatMessage_Text struct {
+	// A text: the same as a JSON string in `content`.
+	Text string `protobuf:"bytes,6,opt,name=text,proto3,oneof"`
+}
+
+type ChatMessage_Parts struct {
+	// Several parts: the same as an array in `content`.
+	Parts *ContentParts `protobuf:"bytes,7,opt,name=parts,proto3,oneof"`
+}
+
+func (*ChatMessage_Text) isChatMessage_TypedContent() {}
+
+func (*ChatMessage_Parts) isChatMessage_TypedContent() {}
+
+// ContentParts is a message's content in parts.
+type ContentParts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parts, in their order.
+	Parts         []*ContentPart `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentParts) Reset() {
+	*x = ContentParts{}
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentParts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentParts) ProtoMessage() {}
+
+func (x *ContentParts) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentParts.ProtoReflect.Descriptor instead.
+func (*ContentParts) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ContentParts) GetParts() []*ContentPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// ContentPart is one part of a message's content.
+type ContentPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the part is.
+	//
+	// Types that are valid to be assigned to Part:
+	//
+	//	*ContentPart_Text
+	//	*ContentPart_ImageUrl
+	Part          isContentPart_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentPart) Reset() {
+	*x = ContentPart{}
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentPart) ProtoMessage() {}
+
+func (x *ContentPart) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentPart.ProtoReflect.Descriptor instead.
+func (*ContentPart) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ContentPart) GetPart() isContentPart_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *ContentPart) GetText() string {
+	if x != nil {
+		if x, ok := x.Part.(*ContentPart_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+func (x *ContentPart) GetImageUrl() *ImageUrl {
+	if x != nil {
+		if x, ok := x.Part.(*ContentPart_ImageUrl); ok {
+			return x.ImageUrl
+		}
+	}
+	return nil
+}
+
+type isContentPart_Part interface {
+	isContentPart_Part()
+}
+
+type ContentPart_Text struct {
+	// A text.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
+}
+
+type ContentPart_ImageUrl struct {
+	// An image, in user messages only.
+	ImageUrl *ImageUrl `protobuf:"bytes,2,opt,name=image_url,json=imageUrl,proto3,oneof"`
+}
+
+func (*ContentPart_Text) isContentPart_Part() {}
+
+func (*ContentPart_ImageUrl) isContentPart_Part() {}
+
+// ImageUrl is an image of a conversation.
+type ImageUrl struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An https URL, or a data: URI of an image.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// How closely the model is to look: `auto`, `low` or `high`. Absent: the provider's default.
+	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageUrl) Reset() {
+	*x = ImageUrl{}
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageUrl) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageUrl) ProtoMessage() {}
+
+func (x *ImageUrl) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageUrl.ProtoReflect.Descriptor instead.
+func (*ImageUrl) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ImageUrl) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *ImageUrl) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // Tool is a function that the model may call.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -476,7 +716,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +728,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +741,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Tool) GetType() string {
@@ -535,7 +775,7 @@ type ToolFunction struct {
 
 func (x *ToolFunction) Reset() {
 	*x = ToolFunction{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +787,7 @@ func (x *ToolFunction) String() string {
 func (*ToolFunction) ProtoMessage() {}
 
 func (x *ToolFunction) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +800,7 @@ func (x *ToolFunction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolFunction.ProtoReflect.Descriptor instead.
 func (*ToolFunction) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ToolFunction) GetName() string {
@@ -609,7 +849,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +861,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +874,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ToolCall) GetId() string {
@@ -678,7 +918,7 @@ type FunctionCall struct {
 
 func (x *FunctionCall) Reset() {
 	*x = FunctionCall{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +930,7 @@ func (x *FunctionCall) String() string {
 func (*FunctionCall) ProtoMessage() {}
 
 func (x *FunctionCall) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +943,7 @@ func (x *FunctionCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionCall.ProtoReflect.Descriptor instead.
 func (*FunctionCall) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FunctionCall) GetName() string {
@@ -741,7 +981,7 @@ type LlmResponse struct {
 
 func (x *LlmResponse) Reset() {
 	*x = LlmResponse{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +993,7 @@ func (x *LlmResponse) String() string {
 func (*LlmResponse) ProtoMessage() {}
 
 func (x *LlmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +1006,7 @@ func (x *LlmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmResponse.ProtoReflect.Descriptor instead.
 func (*LlmResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LlmResponse) GetContent() string {
@@ -833,7 +1073,7 @@ type LlmChunk struct {
 
 func (x *LlmChunk) Reset() {
 	*x = LlmChunk{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +1085,7 @@ func (x *LlmChunk) String() string {
 func (*LlmChunk) ProtoMessage() {}
 
 func (x *LlmChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1098,7 @@ func (x *LlmChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmChunk.ProtoReflect.Descriptor instead.
 func (*LlmChunk) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LlmChunk) GetContent() string {
@@ -922,7 +1162,7 @@ type ToolCallDelta struct {
 
 func (x *ToolCallDelta) Reset() {
 	*x = ToolCallDelta{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1174,7 @@ func (x *ToolCallDelta) String() string {
 func (*ToolCallDelta) ProtoMessage() {}
 
 func (x *ToolCallDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1187,7 @@ func (x *ToolCallDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallDelta.ProtoReflect.Descriptor instead.
 func (*ToolCallDelta) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolCallDelta) GetIndex() int32 {
@@ -998,7 +1238,7 @@ type FunctionCallDelta struct {
 
 func (x *FunctionCallDelta) Reset() {
 	*x = FunctionCallDelta{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[10]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1250,7 @@ func (x *FunctionCallDelta) String() string {
 func (*FunctionCallDelta) ProtoMessage() {}
 
 func (x *FunctionCallDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[10]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1263,7 @@ func (x *FunctionCallDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionCallDelta.ProtoReflect.Descriptor instead.
 func (*FunctionCallDelta) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FunctionCallDelta) GetName() string {
@@ -1044,7 +1284,7 @@ var File_switchyard_gateway_v1_chat_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x91\r\n" +
+	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a\x1bgoogle/api/visibility.proto\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x91\r\n" +
 	"\n" +
 	"LlmRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
@@ -1093,7 +1333,7 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\rbudget_tokens\x18\x02 \x01(\x05B\f\xfaB\t\x1a\a\x18\x80\xad\xe2\x04(\x01H\x00R\fbudgetTokens\x88\x01\x01\x12;\n" +
 	"\asummary\x18\x03 \x01(\tB!\xfaB\x1er\x1cR\x04autoR\aconciseR\bdetailed\xd0\x01\x01R\asummary\x12\x1a\n" +
 	"\brequired\x18\x04 \x01(\bR\brequiredB\x10\n" +
-	"\x0e_budget_tokens\"\xfc\x01\n" +
+	"\x0e_budget_tokens\"\xfc\x02\n" +
 	"\vChatMessage\x128\n" +
 	"\x04role\x18\x01 \x01(\tB$\xfaB!r\x1fR\x06systemR\x04userR\tassistantR\x04toolR\x04role\x12\x1e\n" +
 	"\acontent\x18\x02 \x01(\fB\x04\xb0\xbb\x18\x01R\acontent\x12I\n" +
@@ -1101,7 +1341,19 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"tool_calls\x18\x03 \x03(\v2\x1f.switchyard.gateway.v1.ToolCallB\t\xfaB\x06\x92\x01\x03\x10\x80\x04R\ttoolCalls\x12*\n" +
 	"\ftool_call_id\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\n" +
 	"toolCallId\x12\x1c\n" +
-	"\x04name\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x04name\"y\n" +
+	"\x04name\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x04name\x12\"\n" +
+	"\x04text\x18\x06 \x01(\tB\f\xfa\xd2\xe4\x93\x02\x06\x12\x04GRPCH\x00R\x04text\x12I\n" +
+	"\x05parts\x18\a \x01(\v2#.switchyard.gateway.v1.ContentPartsB\f\xfa\xd2\xe4\x93\x02\x06\x12\x04GRPCH\x00R\x05partsB\x0f\n" +
+	"\rtyped_content\"R\n" +
+	"\fContentParts\x12B\n" +
+	"\x05parts\x18\x01 \x03(\v2\".switchyard.gateway.v1.ContentPartB\b\xfaB\x05\x92\x01\x02\b\x01R\x05parts\"\x8c\x01\n" +
+	"\vContentPart\x12\"\n" +
+	"\x04text\x18\x01 \x01(\tB\f\xfa\xd2\xe4\x93\x02\x06\x12\x04GRPCH\x00R\x04text\x12L\n" +
+	"\timage_url\x18\x02 \x01(\v2\x1f.switchyard.gateway.v1.ImageUrlB\f\xfa\xd2\xe4\x93\x02\x06\x12\x04GRPCH\x00R\bimageUrlB\v\n" +
+	"\x04part\x12\x03\xf8B\x01\"X\n" +
+	"\bImageUrl\x12\x19\n" +
+	"\x03url\x18\x01 \x01(\tB\a\xfaB\x04r\x02\x10\x01R\x03url\x121\n" +
+	"\x06detail\x18\x02 \x01(\tB\x19\xfaB\x16r\x14R\x04autoR\x03lowR\x04high\xd0\x01\x01R\x06detail\"y\n" +
 	"\x04Tool\x12&\n" +
 	"\x04type\x18\x01 \x01(\tB\x12\xfaB\x0fr\rR\bfunction\xd0\x01\x01R\x04type\x12I\n" +
 	"\bfunction\x18\x02 \x01(\v2#.switchyard.gateway.v1.ToolFunctionB\b\xfaB\x05\x8a\x01\x02\x10\x01R\bfunction\"\xc6\x01\n" +
@@ -1176,44 +1428,50 @@ func file_switchyard_gateway_v1_chat_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_chat_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_switchyard_gateway_v1_chat_proto_goTypes = []any{
 	(*LlmRequest)(nil),        // 0: switchyard.gateway.v1.LlmRequest
 	(*Reasoning)(nil),         // 1: switchyard.gateway.v1.Reasoning
 	(*ChatMessage)(nil),       // 2: switchyard.gateway.v1.ChatMessage
-	(*Tool)(nil),              // 3: switchyard.gateway.v1.Tool
-	(*ToolFunction)(nil),      // 4: switchyard.gateway.v1.ToolFunction
-	(*ToolCall)(nil),          // 5: switchyard.gateway.v1.ToolCall
-	(*FunctionCall)(nil),      // 6: switchyard.gateway.v1.FunctionCall
-	(*LlmResponse)(nil),       // 7: switchyard.gateway.v1.LlmResponse
-	(*LlmChunk)(nil),          // 8: switchyard.gateway.v1.LlmChunk
-	(*ToolCallDelta)(nil),     // 9: switchyard.gateway.v1.ToolCallDelta
-	(*FunctionCallDelta)(nil), // 10: switchyard.gateway.v1.FunctionCallDelta
-	nil,                       // 11: switchyard.gateway.v1.LlmRequest.MetadataEntry
-	nil,                       // 12: switchyard.gateway.v1.LlmRequest.TagsEntry
-	(*ByokReference)(nil),     // 13: switchyard.gateway.v1.ByokReference
-	(*Usage)(nil),             // 14: switchyard.gateway.v1.Usage
+	(*ContentParts)(nil),      // 3: switchyard.gateway.v1.ContentParts
+	(*ContentPart)(nil),       // 4: switchyard.gateway.v1.ContentPart
+	(*ImageUrl)(nil),          // 5: switchyard.gateway.v1.ImageUrl
+	(*Tool)(nil),              // 6: switchyard.gateway.v1.Tool
+	(*ToolFunction)(nil),      // 7: switchyard.gateway.v1.ToolFunction
+	(*ToolCall)(nil),          // 8: switchyard.gateway.v1.ToolCall
+	(*FunctionCall)(nil),      // 9: switchyard.gateway.v1.FunctionCall
+	(*LlmResponse)(nil),       // 10: switchyard.gateway.v1.LlmResponse
+	(*LlmChunk)(nil),          // 11: switchyard.gateway.v1.LlmChunk
+	(*ToolCallDelta)(nil),     // 12: switchyard.gateway.v1.ToolCallDelta
+	(*FunctionCallDelta)(nil), // 13: switchyard.gateway.v1.FunctionCallDelta
+	nil,                       // 14: switchyard.gateway.v1.LlmRequest.MetadataEntry
+	nil,                       // 15: switchyard.gateway.v1.LlmRequest.TagsEntry
+	(*ByokReference)(nil),     // 16: switchyard.gateway.v1.ByokReference
+	(*Usage)(nil),             // 17: switchyard.gateway.v1.Usage
 }
 var file_switchyard_gateway_v1_chat_proto_depIdxs = []int32{
 	2,  // 0: switchyard.gateway.v1.LlmRequest.messages:type_name -> switchyard.gateway.v1.ChatMessage
-	3,  // 1: switchyard.gateway.v1.LlmRequest.tools:type_name -> switchyard.gateway.v1.Tool
-	13, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
-	11, // 3: switchyard.gateway.v1.LlmRequest.metadata:type_name -> switchyard.gateway.v1.LlmRequest.MetadataEntry
+	6,  // 1: switchyard.gateway.v1.LlmRequest.tools:type_name -> switchyard.gateway.v1.Tool
+	16, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
+	14, // 3: switchyard.gateway.v1.LlmRequest.metadata:type_name -> switchyard.gateway.v1.LlmRequest.MetadataEntry
 	1,  // 4: switchyard.gateway.v1.LlmRequest.reasoning:type_name -> switchyard.gateway.v1.Reasoning
-	12, // 5: switchyard.gateway.v1.LlmRequest.tags:type_name -> switchyard.gateway.v1.LlmRequest.TagsEntry
-	5,  // 6: switchyard.gateway.v1.ChatMessage.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
-	4,  // 7: switchyard.gateway.v1.Tool.function:type_name -> switchyard.gateway.v1.ToolFunction
-	6,  // 8: switchyard.gateway.v1.ToolCall.function:type_name -> switchyard.gateway.v1.FunctionCall
-	5,  // 9: switchyard.gateway.v1.LlmResponse.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
-	14, // 10: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	9,  // 11: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
-	14, // 12: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
-	10, // 13: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	15, // 5: switchyard.gateway.v1.LlmRequest.tags:type_name -> switchyard.gateway.v1.LlmRequest.TagsEntry
+	8,  // 6: switchyard.gateway.v1.ChatMessage.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
+	3,  // 7: switchyard.gateway.v1.ChatMessage.parts:type_name -> switchyard.gateway.v1.ContentParts
+	4,  // 8: switchyard.gateway.v1.ContentParts.parts:type_name -> switchyard.gateway.v1.ContentPart
+	5,  // 9: switchyard.gateway.v1.ContentPart.image_url:type_name -> switchyard.gateway.v1.ImageUrl
+	7,  // 10: switchyard.gateway.v1.Tool.function:type_name -> switchyard.gateway.v1.ToolFunction
+	9,  // 11: switchyard.gateway.v1.ToolCall.function:type_name -> switchyard.gateway.v1.FunctionCall
+	8,  // 12: switchyard.gateway.v1.LlmResponse.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
+	17, // 13: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	12, // 14: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
+	17, // 15: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
+	13, // 16: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_chat_proto_init() }
@@ -1225,18 +1483,26 @@ func file_switchyard_gateway_v1_chat_proto_init() {
 	file_switchyard_gateway_v1_usage_proto_init()
 	file_switchyard_gateway_v1_chat_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[1].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[4].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[5].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[2].OneofWrappers = []any{
+		(*ChatMessage_Text)(nil),
+		(*ChatMessage_Parts)(nil),
+	}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[4].OneofWrappers = []any{
+		(*ContentPart_Text)(nil),
+		(*ContentPart_ImageUrl)(nil),
+	}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[7].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[8].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[9].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[10].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[11].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[12].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_chat_proto_rawDesc), len(file_switchyard_gateway_v1_chat_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

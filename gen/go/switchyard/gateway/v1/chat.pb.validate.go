@@ -909,6 +909,64 @@ func (m *ChatMessage) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	switch v := m.TypedContent.(type) {
+	case *ChatMessage_Text:
+		if v == nil {
+			err := ChatMessageValidationError{
+				field:  "TypedContent",
+				reason: "oneof value cannot be a typed-nil",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+		// no validation rules for Text
+	case *ChatMessage_Parts:
+		if v == nil {
+			err := ChatMessageValidationError{
+				field:  "TypedContent",
+				reason: "oneof value cannot be a typed-nil",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if all {
+			switch v := interface{}(m.GetParts()).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ChatMessageValidationError{
+						field:  "Parts",
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ChatMessageValidationError{
+						field:  "Parts",
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(m.GetParts()).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ChatMessageValidationError{
+					field:  "Parts",
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	default:
+		_ = v // ensures v is used
+	}
+
 	if len(errors) > 0 {
 		return ChatMessageMultiError(errors)
 	}
@@ -991,6 +1049,451 @@ var _ChatMessage_Role_InLookup = map[string]struct{}{
 	"user":      {},
 	"assistant": {},
 	"tool":      {},
+}
+
+// Validate checks the field values on ContentParts with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *ContentParts) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ContentParts with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in ContentPartsMultiError, or
+// nil if none found.
+func (m *ContentParts) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ContentParts) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if len(m.GetParts()) < 1 {
+		err := ContentPartsValidationError{
+			field:  "Parts",
+			reason: "value must contain at least 1 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	for idx, item := range m.GetParts() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ContentPartsValidationError{
+						field:  fmt.Sprintf("Parts[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ContentPartsValidationError{
+						field:  fmt.Sprintf("Parts[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ContentPartsValidationError{
+					field:  fmt.Sprintf("Parts[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return ContentPartsMultiError(errors)
+	}
+
+	return nil
+}
+
+// ContentPartsMultiError is an error wrapping multiple validation errors
+// returned by ContentParts.ValidateAll() if the designated constraints aren't met.
+type ContentPartsMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ContentPartsMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ContentPartsMultiError) AllErrors() []error { return m }
+
+// ContentPartsValidationError is the validation error returned by
+// ContentParts.Validate if the designated constraints aren't met.
+type ContentPartsValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ContentPartsValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ContentPartsValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ContentPartsValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ContentPartsValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ContentPartsValidationError) ErrorName() string { return "ContentPartsValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ContentPartsValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sContentParts.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ContentPartsValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ContentPartsValidationError{}
+
+// Validate checks the field values on ContentPart with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *ContentPart) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ContentPart with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in ContentPartMultiError, or
+// nil if none found.
+func (m *ContentPart) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ContentPart) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	oneofPartPresent := false
+	switch v := m.Part.(type) {
+	case *ContentPart_Text:
+		if v == nil {
+			err := ContentPartValidationError{
+				field:  "Part",
+				reason: "oneof value cannot be a typed-nil",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+		oneofPartPresent = true
+		// no validation rules for Text
+	case *ContentPart_ImageUrl:
+		if v == nil {
+			err := ContentPartValidationError{
+				field:  "Part",
+				reason: "oneof value cannot be a typed-nil",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+		oneofPartPresent = true
+
+		if all {
+			switch v := interface{}(m.GetImageUrl()).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ContentPartValidationError{
+						field:  "ImageUrl",
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ContentPartValidationError{
+						field:  "ImageUrl",
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(m.GetImageUrl()).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ContentPartValidationError{
+					field:  "ImageUrl",
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	default:
+		_ = v // ensures v is used
+	}
+	if !oneofPartPresent {
+		err := ContentPartValidationError{
+			field:  "Part",
+			reason: "value is required",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return ContentPartMultiError(errors)
+	}
+
+	return nil
+}
+
+// ContentPartMultiError is an error wrapping multiple validation errors
+// returned by ContentPart.ValidateAll() if the designated constraints aren't met.
+type ContentPartMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ContentPartMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ContentPartMultiError) AllErrors() []error { return m }
+
+// ContentPartValidationError is the validation error returned by
+// ContentPart.Validate if the designated constraints aren't met.
+type ContentPartValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ContentPartValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ContentPartValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ContentPartValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ContentPartValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ContentPartValidationError) ErrorName() string { return "ContentPartValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ContentPartValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sContentPart.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ContentPartValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ContentPartValidationError{}
+
+// Validate checks the field values on ImageUrl with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *ImageUrl) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ImageUrl with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in ImageUrlMultiError, or nil
+// if none found.
+func (m *ImageUrl) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ImageUrl) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetUrl()) < 1 {
+		err := ImageUrlValidationError{
+			field:  "Url",
+			reason: "value length must be at least 1 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.GetDetail() != "" {
+
+		if _, ok := _ImageUrl_Detail_InLookup[m.GetDetail()]; !ok {
+			err := ImageUrlValidationError{
+				field:  "Detail",
+				reason: "value must be in list [auto low high]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return ImageUrlMultiError(errors)
+	}
+
+	return nil
+}
+
+// ImageUrlMultiError is an error wrapping multiple validation errors returned
+// by ImageUrl.ValidateAll() if the designated constraints aren't met.
+type ImageUrlMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ImageUrlMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ImageUrlMultiError) AllErrors() []error { return m }
+
+// ImageUrlValidationError is the validation error returned by
+// ImageUrl.Validate if the designated constraints aren't met.
+type ImageUrlValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ImageUrlValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ImageUrlValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ImageUrlValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ImageUrlValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ImageUrlValidationError) ErrorName() string { return "ImageUrlValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ImageUrlValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sImageUrl.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ImageUrlValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ImageUrlValidationError{}
+
+var _ImageUrl_Detail_InLookup = map[string]struct{}{
+	"auto": {},
+	"low":  {},
+	"high": {},
 }
 
 // Validate checks the field values on Tool with the rules defined in the proto

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -60,8 +61,9 @@ func resolve(t *testing.T) {
 	k := newKeyring(testkit.Logger(t), map[string]string{"alpha": path, "local": ""})
 	scope := Scope{Organization: "acme"}
 
-	if _, err := first(t, k, scope, "alpha"); !errors.Is(err, ErrNoKey) {
-		t.Errorf("missing file: %v, want ErrNoKey", err)
+	_, err := first(t, k, scope, "alpha")
+	if missing, ok := errors.AsType[*MissingError](err); !errors.Is(err, ErrNoKey) || !errors.Is(err, fs.ErrNotExist) || !ok || missing.Provider != "alpha" || missing.File != path {
+		t.Errorf("missing file: %v, want ErrNoKey with provider and file", err)
 	}
 	replace(t, path, "key-one\n")
 	one, err := first(t, k, scope, "alpha")

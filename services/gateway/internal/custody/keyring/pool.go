@@ -1,8 +1,10 @@
 package keyring
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -86,23 +88,24 @@ func (p *pool) credentials(ctx context.Context) ([]provider.Credential, error) {
 		return p.read(ctx, p.members[0])
 	}
 	all := make([]provider.Credential, 0, len(p.members))
+	var missing error
 	for _, m := range p.members {
 		if m.Identity == nil {
-			some, _ := p.key(ctx, m) // It has logged why there is none.
-			all = append(all, some...)
+			some, err := p.key(ctx, m)
+			all, missing = append(all, some...), cmp.Or(missing, err)
 		} else if present, ok := m.Identity.Current(); ok {
 			all = append(all, m.of(present))
 		}
 	}
 	if len(all) == 0 {
-		return p.await(ctx)
+		return p.await(ctx, cmp.Or(missing, ErrNoKey))
 	}
 	return all, nil
 }
 
-// await returns the first credential of the pool's identities, all of which have none yet.
-func (p *pool) await(ctx context.Context) ([]provider.Credential, error) {
-	missing := ErrNoKey
+// await returns the first credential of the pool's identities, all of which have none yet. missing is the error of a pool
+// without identities.
+func (p *pool) await(ctx context.Context, missing error) ([]provider.Credential, error) {
 	for _, m := range p.members {
 		if m.Identity == nil {
 			continue
@@ -132,7 +135,7 @@ const reasonMissingKeys apierr.Reason = "missing_keys"
 // read returns a member's credential as a list of one.
 func (p *pool) read(ctx context.Context, m *member) ([]provider.Credential, error) {
 	if m.Identity != nil {
-		return p.await(ctx)
+		return p.await(ctx, ErrNoKey)
 	}
 	return p.key(ctx, m)
 }
@@ -169,5 +172,25 @@ func (p *pool) key(ctx context.Context, m *member) ([]provider.Credential, error
 	if never := errors.Is(err, fs.ErrNotExist) && !m.had.Load(); changed && !never {
 		p.Log.WarnContext(ctx, "fleet key can't be read", "provider", p.provider, "credential", m.Name, "error", err.Error())
 	}
-	return nil, ErrNoKey
+	return nil, &MissingError{Provider: p.provider, File: m.File, cause: err}
 }
+
+// MissingError is the error of a key whose file can't be read; it is ErrNoKey. It is for operators, since it names the
+// file.
+type MissingError struct {
+	Provider, File string
+
+	cause error
+}
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("provider %s: key_file %s (a relative one is in GATEWAY_FLEET_KEYS_DIR, or beside the file that names it): %v",
+		e.Provider, e.File, e.cause)
+}
+
+// Is reports whether target is ErrNoKey.
+func (e *MissingError) Is(target error) bool { return target == ErrNoKey }
+
+// Unwrap returns why the file can't be read.
+func (e *MissingError) Unwrap() error { return e.cause }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -100,7 +101,10 @@ func policyFiles(f Facts) Dependency {
 	return d
 }
 
-// secrets describes the fleet's keys.
+// maxKeysNamed bounds how many missing keys are named.
+const maxKeysNamed = 20
+
+// secrets describes the fleet's keys, and names the files of those that are missing.
 func secrets(f Facts) Dependency {
 	d := Dependency{
 		Name: "fleet-keys", Kind: KindSecrets,
@@ -109,21 +113,27 @@ func secrets(f Facts) Dependency {
 		Mitigation: "other providers of the model, the fallback ladder, organizations' own credentials",
 		Ping:       Ping{State: Up, At: f.Now},
 	}
-	with, without := 0, 0
+	with := 0
+	var without []string
 	for _, p := range f.Policy.Providers {
 		switch {
 		case p.KeyFile == "":
 		case f.HasKey(p.Name):
 			with++
 		default:
-			without++
+			without = append(without, p.Name+" ("+p.KeyFile+")")
 		}
 	}
-	switch {
-	case without > 0 && with > 0:
+	if len(without) == 0 {
+		return d
+	}
+	if d.State = Down; with > 0 {
 		d.State = Degraded
-	case without > 0:
-		d.State = Down
+	}
+	d.Mitigation += "; put the keys into the files, whose folder is GATEWAY_FLEET_KEYS_DIR or that of the file that names them: " +
+		strings.Join(without[:min(len(without), maxKeysNamed)], ", ")
+	if more := len(without) - maxKeysNamed; more > 0 {
+		d.Mitigation += fmt.Sprintf(" and %d more", more)
 	}
 	return d
 }

@@ -99,6 +99,32 @@ func facts(t *testing.T, keys ...string) Facts {
 	}
 }
 
+// The dependency of the fleet's keys names the providers without a key, their files and the setting, up to a bound.
+func TestMissingKeysAreNamed(t *testing.T) {
+	p := &policy.Policy{}
+	for i := range maxKeysNamed + 3 {
+		p.Providers = append(p.Providers, policy.Provider{Name: fmt.Sprintf("p%d", i), KeyFile: fmt.Sprintf("/keys/p%d.key", i)})
+	}
+	f := Facts{Policy: p, HasKey: func(provider string) bool { return provider == "p1" }}
+	d := secrets(f)
+	if d.State != Degraded || strings.Contains(d.Mitigation, "/keys/p1.key") {
+		t.Errorf("%+v", d)
+	}
+	for _, part := range []string{"p0 (/keys/p0.key), p2 (/keys/p2.key)", "GATEWAY_FLEET_KEYS_DIR", " and 2 more"} {
+		if !strings.Contains(d.Mitigation, part) {
+			t.Errorf("%q, want %q in it", d.Mitigation, part)
+		}
+	}
+	f.HasKey = func(string) bool { return false }
+	if d := secrets(f); d.State != Down {
+		t.Errorf("without any key: %v", d.State)
+	}
+	f.HasKey = func(string) bool { return true }
+	if d := secrets(f); d.State != Up || strings.Contains(d.Mitigation, "/keys/") {
+		t.Errorf("with all keys: %+v", d)
+	}
+}
+
 func TestProviders(t *testing.T) {
 	open := health.Status{Circuit: health.Circuit{Provider: "one", Family: "big"}, State: health.State{Phase: health.Open}}
 	closed := health.Status{Circuit: health.Circuit{Provider: "one", Family: "vectors"}}

@@ -99,11 +99,21 @@ type known struct {
 	at    time.Time
 }
 
+// CheckSecret refuses a secret that is too short.
+func CheckSecret(secret []byte) error {
+	if len(secret) < MinSecret {
+		return fmt.Errorf("cache: the secret has %d bytes, want %d or more", len(secret), MinSecret)
+	}
+	return nil
+}
+
 // New returns a Cache that stores answers in store, sealed with secret. With a nil store it stores nothing. It fails if
 // the secret is shorter than MinSecret.
 func New(store Store, epochs Epochs, secret []byte, log *slog.Logger) (*Cache, error) {
-	if store != nil && len(secret) < MinSecret {
-		return nil, fmt.Errorf("cache: the secret has %d bytes, want %d or more", len(secret), MinSecret)
+	if store != nil {
+		if err := CheckSecret(secret); err != nil {
+			return nil, err
+		}
 	}
 	return &Cache{store: store, epochs: epochs, secret: secret, log: log, known: make(map[string]known)}, nil
 }

@@ -205,10 +205,12 @@ func (e *Engine) ledgerReady(ctx context.Context) error {
 func (e *Engine) resolve(ctx context.Context, s *selection, a *admitted) error {
 	scope := keyring.Scope{Organization: a.request.Organization, Byok: a.request.Byok, Provider: a.request.ByokProvider}
 	var unreadable error
+	var missing missingKeys
 	for _, planned := range s.plan.Candidates {
 		credentials, err := a.fleet.Keys.Resolve(ctx, scope, planned.Provider)
 		switch {
 		case errors.Is(err, keyring.ErrNoKey):
+			missing.add(err)
 			continue
 		case err != nil:
 			unreadable = err
@@ -226,7 +228,7 @@ func (e *Engine) resolve(ctx context.Context, s *selection, a *admitted) error {
 		return unreadable
 	}
 	if len(s.candidates) == 0 {
-		return s.noCandidate(ctx, a, scope)
+		return s.noCandidate(ctx, a, scope, missing)
 	}
 	s.settleRequested()
 	return nil
@@ -235,19 +237,21 @@ func (e *Engine) resolve(ctx context.Context, s *selection, a *admitted) error {
 // noCandidate returns the error of a request without candidates: the target that was asked for lacks a key or can't
 // serve such a request; where none was asked for, no provider that has a key can. A missing capability is therefore
 // reported before the missing keys of substitutes.
-func (s *selection) noCandidate(ctx context.Context, a *admitted, scope keyring.Scope) error {
+func (s *selection) noCandidate(ctx context.Context, a *admitted, scope keyring.Scope, missing missingKeys) error {
 	asked := func(c routing.Candidate) bool { return !c.Substitute }
 	if s.plan.Requested != "" && slices.ContainsFunc(s.plan.Candidates, asked) {
-		return errMissingKeys
+		return missing.refuse()
 	}
 	var unfit []routing.Exclusion
 	for _, left := range s.plan.Excluded {
-		if _, err := a.fleet.Keys.Resolve(ctx, scope, left.Provider); err == nil {
+		_, err := a.fleet.Keys.Resolve(ctx, scope, left.Provider)
+		if err == nil {
 			unfit = append(unfit, left)
 		}
+		missing.add(err)
 	}
 	if len(unfit) == 0 {
-		return errMissingKeys
+		return missing.refuse()
 	}
 	return routing.Refuse(&a.request.Route, unfit)
 }

@@ -1,0 +1,83 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/secret"
+)
+
+// named are settings that name files and folders.
+type named struct {
+	Key    secret.File `env:"KEY_FILE,required" doc:"key"`
+	Rules  string      `env:"RULES_FILE" required:"by serve" doc:"rules"`
+	Folder string      `env:"KEYS_DIR" doc:"keys"`
+	Other  string      `env:"OTHER" doc:"no file"`
+	TLS    struct {
+		CA string `env:"CA_FILE" doc:"CAs"`
+	} `envPrefix:"TLS_"`
+}
+
+func TestCheckFiles(t *testing.T) {
+	dir := t.TempDir()
+	text, empty, missing := filepath.Join(dir, "text"), filepath.Join(dir, "empty"), filepath.Join(dir, "missing")
+	for path, content := range map[string]string{text: "x", empty: ""} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong := func() error { return errors.New("no certificate") }
+	for name, tt := range map[string]struct {
+		cfg    named
+		checks map[string]func() error
+		want   []string // beginnings of the problems
+	}{
+		"nothing":         {named{Other: missing}, nil, nil},
+		"all":             {named{Key: secret.File(text), Rules: empty, Folder: dir}, nil, nil},
+		"an empty folder": {named{Folder: t.TempDir()}, nil, nil},
+		"missing": {
+			named{Key: secret.File(missing), Rules: missing, Folder: missing},
+			nil,
+			[]string{"SHOP_KEY_FILE: secret: open " + missing, "SHOP_RULES_FILE: open " + missing, "SHOP_KEYS_DIR: open " + missing},
+		},
+		"of another kind": {
+			named{Key: secret.File(empty), Rules: dir, Folder: text},
+			nil,
+			[]string{"SHOP_KEY_FILE: ", "SHOP_RULES_FILE: " + dir + ": want a file", "SHOP_KEYS_DIR: "},
+		},
+		"its own check":         {named{Rules: missing}, map[string]func() error{"RULES_FILE": func() error { return nil }, "TLS_CA_FILE": wrong}, nil},
+		"its own check fails":   {func() (c named) { c.TLS.CA = text; return c }(), map[string]func() error{"TLS_CA_FILE": wrong}, []string{"SHOP_TLS_CA_FILE: no certificate"}},
+		"which names a setting": {named{Rules: text}, map[string]func() error{"RULES_FILE": func() error { return errors.New("SHOP_RULES_FILE: bad") }}, []string{"SHOP_RULES_FILE: bad"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := config.CheckFiles("SHOP", tt.cfg, tt.checks)
+			var got []string
+			if err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			if len(got) != len(tt.want) {
+				t.Fatalf("problems %q, want %q", got, tt.want)
+			}
+			for i, want := range tt.want {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("problem %q, want %q", got[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestRequired(t *testing.T) {
+	if diff := cmp.Diff([]string{"SHOP_KEY_FILE", "SHOP_RULES_FILE (by serve)"}, config.Required("SHOP", named{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if table := config.Table("SHOP", named{}); !strings.Contains(table, "| `SHOP_RULES_FILE` | required by serve | rules |") {
+		t.Errorf("the table doesn't say when a setting is required:\n%s", table)
+	}
+}
