@@ -178,7 +178,7 @@ func (r *gatewayRig) close(ctx context.Context) error {
 			h.Kill()
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(r.dir))...) //nolint:gosec // a folder of our own
+	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
 }
 
 // question is the text of the requests of all APIs, whose bodies have about the same size.

@@ -79,7 +79,7 @@ func keep(name, report string) error {
 		return err
 	}
 	path := filepath.Join(root, "deploy", "load", "results", name+"-"+time.Now().UTC().Format("2006-01-02T1504")+".txt")
-	if err := os.WriteFile(path, []byte(report), 0o600); err != nil { //nolint:gosec // the name of a test and the time
+	if err := os.WriteFile(path, []byte(report), 0o600); err != nil {
 		return fmt.Errorf("keep the report: %w", err)
 	}
 	fmt.Println("kept in", path)
