@@ -159,9 +159,19 @@ func TestTargetCircuitEvents(t *testing.T) {
 	}
 	down.answers(t, answers...)
 	token := "canary-" + runSecret + "-query"
-	for range 20 { // A circuit closes once deliveries have passed on each level of its ramp.
-		webhooks.post(t, deliveryPath, down.deliver(object{"max_attempts": 12, "url": down.url() + "?token=" + token})).want(t, http.StatusAccepted)
+	deliver := func(deliveries int) {
+		for range deliveries {
+			webhooks.post(t, deliveryPath, down.deliver(object{"max_attempts": 12, "url": down.url() + "?token=" + token})).want(t, http.StatusAccepted)
+		}
 	}
+	deliver(6) // By themselves, so that no success comes between the failures.
+	waitFor(t, waitTimeout, "the failures", func() error {
+		if n := len(down.arrivals(t)); n < 5 {
+			return fmt.Errorf("%d of 5", n)
+		}
+		return nil
+	})
+	deliver(14) // A circuit closes once deliveries have passed on each level of its ramp.
 	waitFor(t, waitTimeout, "the events", func() error {
 		arrived := map[string]int{}
 		for _, a := range to.arrivals(t) {
