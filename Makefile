@@ -12,7 +12,7 @@ MODULES := gen deploy services/platform services/gateway services/webhook-egress
 PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
 SERVICES := $(filter services/%,$(MODULES))
-GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html services/edge/internal/site/pages
+GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html services/edge/internal/site/documents
 DEV := $(BIN)/dev
 STORES := $(DEV) stores --
 
@@ -100,11 +100,10 @@ gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them
 	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
 	@go run ./deploy/observability
 	@go run ./deploy/docs
-	@go run ./deploy/site -edge -out services/edge/internal/site/pages
+	@go run ./deploy/site
 
 docs: ## write all documents as one site with a search, in .local/docs; no network, no server needed
-	@go run ./deploy/site -out .local/docs
-	@echo "open .local/docs/index.html"
+	@go run ./deploy/site && rm -rf .local/docs && go run ./services/edge/cmd/edge docs .local/docs
 
 chart: $(KUSTOMIZE) ## write the Helm chart from the cluster's manifests
 	@KUSTOMIZE=$(KUSTOMIZE) go run ./deploy/helm

@@ -43,7 +43,6 @@ func (l *line) UnmarshalYAML(node *yaml.Node) error {
 // site is the site that is being made.
 type site struct {
 	root   string
-	edge   bool // an edge serves its reference beside the site
 	groups []*group
 	byFile map[string]*page // by the path of the Markdown file
 	images map[string][]byte
@@ -162,7 +161,7 @@ func (s *site) complete(made map[string][]byte) error {
 func pathOf(file string) string {
 	switch file {
 	case "README.md":
-		return homePage
+		return "index.html"
 	case "services/README.md":
 		return "house.html"
 	case "deploy/README.md":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -17,12 +18,6 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Pages that no document makes.
-const (
-	homePage   = "index.html"
-	searchPage = "search.html"
-)
-
 // A page is a document with what others need to know of it.
 type page struct {
 	file, path string
@@ -37,9 +32,7 @@ type page struct {
 // A section is a heading with what follows it up to the next one.
 type section struct {
 	id    string
-	title string
 	level int
-	text  string
 }
 
 // markdown reads the documents' dialect of Markdown: CommonMark with tables.
@@ -97,20 +90,18 @@ func (p *page) divide() error {
 			if len(p.sections) == 0 {
 				return errors.New("the document does not begin with its title")
 			}
-			last := &p.sections[len(p.sections)-1]
-			last.text = strings.TrimSpace(last.text + " " + p.plain(child))
 			continue
 		}
 		title := p.plain(h)
+		p.title = cmp.Or(p.title, title)
 		if before := len(p.sections); (h.Level == 1) != (before == 0) || before > 0 && h.Level > p.sections[before-1].level+1 {
 			return fmt.Errorf("heading %q has level %d", title, h.Level)
 		}
-		p.sections = append(p.sections, section{id: anchorOf(h), title: title, level: h.Level})
+		p.sections = append(p.sections, section{anchorOf(h), h.Level})
 	}
 	if len(p.sections) == 0 {
 		return errors.New("the document is empty")
 	}
-	p.title = p.sections[0].title
 	return nil
 }
 
@@ -127,7 +118,7 @@ func anchorOf(h *ast.Heading) string {
 
 var spaces = regexp.MustCompile(`\s+`)
 
-// plain returns the text of a node, with single spaces.
+// plain returns the text of a heading or a paragraph, with single spaces.
 func (p *page) plain(node ast.Node) string {
 	var out strings.Builder
 	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // The function returns no error.
@@ -147,13 +138,6 @@ func (p *page) plain(node ast.Node) string {
 			if entering {
 				out.Write(n.Value)
 			}
-		case *ast.CodeBlock, *ast.FencedCodeBlock:
-			if entering {
-				out.Write(n.Lines().Value(p.source))
-			}
-		}
-		if n.Type() == ast.TypeBlock {
-			out.WriteByte(' ')
 		}
 		return ast.WalkContinue, nil
 	})

@@ -10,7 +10,7 @@ import (
 
 // A quick start shows the code of the recipes that it links to.
 func TestPagesQuoteRecipes(t *testing.T) {
-	files, err := built()
+	files, err := build(root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,118 +15,50 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-//go:embed assets
-var assets embed.FS
+// contents are the groups as contents.json has them, for services/edge/internal/site.
+type contents []contentsGroup
 
-// view is what the layout shows of a page.
-type view struct {
-	*page
-
-	Title   string
-	Home    bool
-	Find    bool // the page of the search
-	Body    template.HTML
-	Groups  []groupView
-	Edge    bool
-	current string
+type contentsGroup struct {
+	ID        string             `json:"id"`
+	Title     string             `json:"title"`
+	For       string             `json:"for"`
+	Documents []contentsDocument `json:"documents"`
 }
 
-type groupView struct {
-	*group
-
-	Current bool
-	Pages   []pageView
+type contentsDocument struct {
+	Path    string `json:"path"`
+	Title   string `json:"title"`
+	Summary string `json:"summary,omitzero"`
 }
 
-type pageView struct {
-	Title, Summary, Href string
-	Current              bool
-	Sections             []section
-}
+// contentsFile holds the groups.
+const contentsFile = "contents.json"
 
-// ID returns the anchor of a section.
-func (s section) ID() string { return s.id }
-
-// Title returns the heading of a section.
-func (s section) Title() string { return s.title }
-
-// In returns the title of the page's group.
-func (v view) In() string {
-	if v.page == nil {
-		return ""
-	}
-	return v.group.Title
-}
-
-// To returns the link to a path of the site.
-func (v view) To(path string) string { return relative(v.current, path) }
-
-// files returns the files of the site by path.
+// files returns the documents as HTML, their images and their contents, by path.
 func (s *site) files() (map[string][]byte, error) {
-	layout, err := template.ParseFS(assets, "assets/layout.html")
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string][]byte)
+	files := make(map[string][]byte)
+	var all contents
 	for _, g := range s.groups {
+		shown := contentsGroup{ID: g.ID, Title: g.Title, For: g.For}
 		for _, p := range g.pages {
 			if err := errors.Join(s.quoteCode(p), s.relink(p)); err != nil {
 				return nil, err
 			}
-			body, err := p.render()
-			if err != nil {
+			var err error
+			if files[p.path], err = p.render(); err != nil {
 				return nil, fmt.Errorf("%s: %w", p.file, err)
 			}
-			v := s.view(p.path, p, p.title)
-			v.Body = template.HTML(body) //nolint:gosec // It is made of a document of the repository, without HTML of its own.
-			if out[p.path], err = execute(layout, v); err != nil {
-				return nil, err
-			}
+			shown.Documents = append(shown.Documents, contentsDocument{p.path, p.title, p.summary})
 		}
+		all = append(all, shown)
 	}
-	if out[searchPage], err = execute(layout, s.view(searchPage, nil, "Search")); err != nil {
+	maps.Copy(files, s.images)
+	text, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
 		return nil, err
 	}
-	maps.Copy(out, s.images)
-	if out["index.js"], err = s.index(); err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"site.css", "page.js", "search.js"} {
-		if out[name], err = assets.ReadFile("assets/" + name); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func execute(layout *template.Template, v view) ([]byte, error) {
-	var out bytes.Buffer
-	if err := layout.Execute(&out, v); err != nil {
-		return nil, fmt.Errorf("%s: %w", v.current, err)
-	}
-	return out.Bytes(), nil
-}
-
-// view returns the frame of a page: its place among the others. The first page shows them all; another one those of its
-// group, with its own sections.
-func (s *site) view(at string, p *page, title string) view {
-	v := view{page: p, Title: title, Home: at == homePage, Find: at == searchPage, Edge: s.edge, current: at}
-	for _, g := range s.groups {
-		shown := groupView{group: g, Current: p != nil && p.group == g && !v.Home}
-		for _, other := range g.pages {
-			one := pageView{Title: other.title, Summary: other.summary, Href: relative(at, other.path), Current: other == p}
-			if one.Current {
-				for _, part := range other.sections[1:] {
-					if part.level == 2 {
-						one.Sections = append(one.Sections, part)
-					}
-				}
-			}
-			shown.Pages = append(shown.Pages, one)
-		}
-		v.Groups = append(v.Groups, shown)
-	}
-	return v
+	files[contentsFile] = append(text, '\n')
+	return files, nil
 }
 
 // render returns the page's text as HTML.
@@ -190,31 +121,4 @@ func print(w util.BufWriter, parts ...string) error {
 		}
 	}
 	return nil
-}
-
-// index returns the script with the texts that the search looks through: of each section its link, the titles of page
-// and section, and the text.
-func (s *site) index() ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteString("// The texts of all pages: link, page, section, text. Written by deploy/site.\nconst sections = [\n")
-	encoder := json.NewEncoder(&out) // Each value on a line of its own.
-	for _, g := range s.groups {
-		for _, p := range g.pages {
-			for i, part := range p.sections {
-				link, title := p.path, part.title
-				if i > 0 {
-					link += "#" + part.id
-				} else {
-					title = ""
-				}
-				if err := encoder.Encode([]string{link, p.title, title, part.text}); err != nil {
-					return nil, err
-				}
-				out.Truncate(out.Len() - 1)
-				out.WriteString(",\n")
-			}
-		}
-	}
-	out.WriteString("];\n")
-	return out.Bytes(), nil
 }

@@ -38,7 +38,7 @@ func root(environ []string) *cobra.Command {
 		},
 		Migrate: Migrate, Files: checkFiles,
 	}
-	return line.Root(keysCommand(line), exportsCommand(line))
+	return line.Root(keysCommand(line), exportsCommand(line), docsCommand())
 }
 
 // checkFiles checks the files and folders that settings name as a start reads them.

@@ -1,15 +1,15 @@
-// Package site serves Switchyard's documents as pages: the static site that `make gen` makes of the repository's Markdown
-// with deploy/site. Package api serves it; the page of the customers' routes is package reference's.
+// Package site serves Switchyard's documents as pages: `make gen` renders the repository's Markdown with deploy/site, and
+// the edge puts the documents into their frame when it starts. Package api serves them; the page of the customers' routes
+// is package reference's.
 package site
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
-	"strings"
+	"sync"
 
 	"switchyard.dev/services/platform/apidoc"
 )
@@ -27,34 +27,50 @@ var media = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".png": "image/png",
 }
 
-//go:embed pages
-var pages embed.FS
+//go:embed documents
+var documents embed.FS
+
+// embedded returns the contents of the documents, which are read once.
+var embedded = sync.OnceValues(func() (*contents, error) {
+	folder, err := fs.Sub(documents, "documents")
+	if err != nil {
+		return nil, err
+	}
+	return read(folder)
+})
+
+// served returns the files that Handlers serves, which are made once.
+var served = sync.OnceValues(func() (map[string][]byte, error) { return files(".." + apidoc.PagePath) })
+
+// Files returns the files of the site by path, for any web server or for a browser alone.
+func Files() (map[string][]byte, error) { return files("") }
+
+func files(reference string) (map[string][]byte, error) {
+	c, err := embedded()
+	if err == nil {
+		var all map[string][]byte
+		if all, err = c.files(reference); err == nil {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("site of documents: %w", err)
+}
 
 // Handlers returns the handlers of the site's files by path.
 func Handlers() (map[string]http.Handler, error) {
+	texts, err := served()
+	if err != nil {
+		return nil, err
+	}
 	handlers := make(map[string]http.Handler)
-	err := fs.WalkDir(pages, "pages", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
+	for name, text := range texts {
 		kind, known := media[path.Ext(name)]
 		if !known {
-			return fmt.Errorf("%s: no media type for its extension", name)
+			return nil, fmt.Errorf("site of documents: %s: no media type for its extension", name)
 		}
-		text, err := fs.ReadFile(pages, name)
-		if err != nil {
-			return err
-		}
-		handlers[Prefix+strings.TrimPrefix(name, "pages/")] = apidoc.Fixed(kind, text, headers...)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("site of documents: %w", err)
+		handlers[Prefix+name] = apidoc.Fixed(kind, text, headers...)
 	}
-	handlers[Prefix] = handlers[Prefix+"index.html"]
-	if handlers[Prefix] == nil {
-		return nil, errors.New("site of documents: no first page")
-	}
+	handlers[Prefix] = handlers[Prefix+homePage]
 	return handlers, nil
 }
 
