@@ -54,8 +54,8 @@ type object = map[string]any
 // prometheus is the data source that the reader chooses.
 var prometheus = object{"type": "prometheus", "uid": "${datasource}"}
 
-// placeholders are what queries write for Grafana's own variables.
-var placeholders = strings.NewReplacer("[$rate]", "[$__rate_interval]", "$here", `namespace=~"$namespace"`)
+// grafanaVariables puts Grafana's own variables in the place of what the queries of dashboards.yaml write for them.
+var grafanaVariables = strings.NewReplacer("[$rate]", "[$__rate_interval]", "$here", `namespace=~"$namespace"`)
 
 func (d dashboard) grafana() object {
 	var panels []object
@@ -126,7 +126,7 @@ func (p panel) grafana(id int, at object) object {
 	for i, legend := range legends {
 		targets = append(targets, object{
 			"refId": string(rune('A' + i)), "datasource": prometheus, "legendFormat": legend,
-			"expr": placeholders.Replace(p.Queries[legend]),
+			"expr": grafanaVariables.Replace(p.Queries[legend]),
 		})
 	}
 	return object{

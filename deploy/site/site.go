@@ -44,10 +44,10 @@ func write(out string, files map[string][]byte) error {
 	}
 	for name, text := range files {
 		path := filepath.Join(out, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // Pages of a site: every account may read them.
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // As above.
+		if err := os.WriteFile(path, text, 0o644); err != nil {
 			return err
 		}
 	}

@@ -112,7 +112,7 @@ func begin(spec Spec) (*processRun, error) {
 		return nil, err
 	}
 	// A context would kill the program, but it is to be ended by a signal first.
-	cmd := exec.Command(spec.Path, spec.Args...) //nolint:noctx // the stack's own programs
+	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	cmd.Stdout, cmd.Stderr = output, output
 	if spec.Stdin != "" {

@@ -15,11 +15,11 @@ import (
 
 // named are settings that name files and folders.
 type named struct {
-	Key    secret.File `env:"KEY_FILE,required" doc:"key"`
-	Rules  string      `env:"RULES_FILE" required:"by serve" doc:"rules"`
-	Folder string      `env:"KEYS_DIR" doc:"keys"`
-	Other  string      `env:"OTHER" doc:"no file"`
-	TLS    struct {
+	Key   secret.File `env:"KEY_FILE,required" doc:"key"`
+	Rules string      `env:"RULES_FILE" required:"by serve" doc:"rules"`
+	Dir   string      `env:"KEYS_DIR" doc:"keys"`
+	Other string      `env:"OTHER" doc:"no file"`
+	TLS   struct {
 		CA string `env:"CA_FILE" doc:"CAs"`
 	} `envPrefix:"TLS_"`
 }
@@ -38,16 +38,16 @@ func TestCheckFiles(t *testing.T) {
 		checks map[string]func() error
 		want   []string // beginnings of the problems
 	}{
-		"nothing":         {named{Other: missing}, nil, nil},
-		"all":             {named{Key: secret.File(text), Rules: empty, Folder: dir}, nil, nil},
-		"an empty folder": {named{Folder: t.TempDir()}, nil, nil},
+		"nothing":            {named{Other: missing}, nil, nil},
+		"all":                {named{Key: secret.File(text), Rules: empty, Dir: dir}, nil, nil},
+		"an empty directory": {named{Dir: t.TempDir()}, nil, nil},
 		"missing": {
-			named{Key: secret.File(missing), Rules: missing, Folder: missing},
+			named{Key: secret.File(missing), Rules: missing, Dir: missing},
 			nil,
 			[]string{"SHOP_KEY_FILE: secret: open " + missing, "SHOP_RULES_FILE: open " + missing, "SHOP_KEYS_DIR: open " + missing},
 		},
 		"of another kind": {
-			named{Key: secret.File(empty), Rules: dir, Folder: text},
+			named{Key: secret.File(empty), Rules: dir, Dir: text},
 			nil,
 			[]string{"SHOP_KEY_FILE: ", "SHOP_RULES_FILE: " + dir + ": want a file", "SHOP_KEYS_DIR: "},
 		},

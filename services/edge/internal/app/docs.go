@@ -42,10 +42,10 @@ func writeSite(folder string) error {
 	}
 	for name, text := range files {
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // Pages of a site: every account may read them.
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // As above.
+		if err := os.WriteFile(path, text, 0o644); err != nil {
 			return err
 		}
 	}

@@ -141,7 +141,7 @@ type code struct {
 func newPage(table route.Table, text, codes []byte, limits Limits) (page, error) {
 	p := page{
 		Version: table.Version, Products: table.Products(), EndUserScopes: apikey.EndUserScopes(), Limits: limits,
-		Receiver: template.HTML(table.ForCustomers(receiver)), Events: eventTypes(), //nolint:gosec // Part of this build.
+		Receiver: template.HTML(table.ForCustomers(receiver)), Events: eventTypes(),
 	}
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {

@@ -111,7 +111,7 @@ func (c *contents) view(at string, p *page, reference string) view {
 	v := view{Title: "Search", Home: at == homePage, Find: p == nil, Reference: reference, path: at}
 	if p != nil {
 		v.Title, v.In = p.Title, p.group.Title
-		v.Body = template.HTML(p.Body) //nolint:gosec // It is made of a document of the repository, without HTML of its own.
+		v.Body = template.HTML(p.Body)
 	}
 	for i := range c.groups {
 		g := &c.groups[i]

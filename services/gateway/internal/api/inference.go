@@ -242,6 +242,6 @@ func writeText(w http.ResponseWriter, text []byte) {
 	set("Content-Type", "application/json")
 	set("Cache-Control", "no-store")
 	set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text)                      //nolint:gosec // Its type is JSON: no browser renders it as a page.
+	_, _ = w.Write(text)
 	_ = http.NewResponseController(w).Flush() // Metrics and the log line are recorded after the response has been written.
 }

@@ -218,7 +218,7 @@ func writeRelayed(ctx context.Context, w http.ResponseWriter, stream *inference.
 	}
 	annotate(ctx, stream.Route(), stream.Report())
 	eachReport(stream.Report(), inOne(w.Header()))
-	_, _ = w.Write(text) //nolint:gosec // G705: shownType leaves no type that a browser renders.
+	_, _ = w.Write(text) // shownType leaves no type that a browser renders.
 	return nil
 }
 

@@ -78,7 +78,7 @@ func writeText(w http.ResponseWriter, status int, text []byte) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_, _ = w.Write(text)                      //nolint:gosec // G705: no browser renders application/json.
+	_, _ = w.Write(text)
 	_ = http.NewResponseController(w).Flush() // Metrics and the log line are recorded after the response has been written.
 }
 
