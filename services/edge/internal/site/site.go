@@ -30,15 +30,6 @@ var media = map[string]string{
 //go:embed documents
 var documents embed.FS
 
-// embedded returns the contents of the documents, which are read once.
-var embedded = sync.OnceValues(func() (*contents, error) {
-	folder, err := fs.Sub(documents, "documents")
-	if err != nil {
-		return nil, err
-	}
-	return read(folder)
-})
-
 // served returns the files that Handlers serves, which are made once.
 var served = sync.OnceValues(func() (map[string][]byte, error) { return files(".." + apidoc.PagePath) })
 
@@ -46,14 +37,15 @@ var served = sync.OnceValues(func() (map[string][]byte, error) { return files(".
 func Files() (map[string][]byte, error) { return files("") }
 
 func files(reference string) (map[string][]byte, error) {
-	c, err := embedded()
-	if err == nil {
-		var all map[string][]byte
-		if all, err = c.files(reference); err == nil {
-			return all, nil
-		}
+	folder, err := fs.Sub(documents, "documents")
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("site of documents: %w", err)
+	c, err := read(folder)
+	if err != nil {
+		return nil, fmt.Errorf("documents: %w", err)
+	}
+	return c.files(reference)
 }
 
 // Handlers returns the handlers of the site's files by path.
