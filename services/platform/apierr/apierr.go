@@ -141,7 +141,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // From returns err as an error that may be shown: an *Error in its chain unchanged, a gRPC status or an ended context
-// by its code, any other error as internal. It returns nil for nil.
+// by its code, an unreachable server as unavailable, any other error as internal. It returns nil for nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -157,6 +157,8 @@ func From(err error) *Error {
 		return timeout().Wrap(err)
 	case errors.Is(err, context.Canceled):
 		return cancelled().Wrap(err)
+	case IsUnreachable(err):
+		return Unavailable(textUnreachable, err)
 	}
 	return Internal(err)
 }

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -31,6 +34,9 @@ func TestFrom(t *testing.T) {
 		"a library's status":      {status.Error(codes.InvalidArgument, "bad JSON"), 400, apierr.ReasonInvalidRequest, "bad JSON"},
 		"a library's internal":    {status.Error(codes.Unknown, "secret text"), 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
 		"a peer that is away":     {status.Error(codes.Unavailable, "dial tcp 10.0.0.7:9102: refused"), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
+		"a connection's":          {fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
+		"a database that stops":   {fmt.Errorf("begin: %w", &pgconn.PgError{Code: "57P01"}), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
+		"a database's constraint": {&pgconn.PgError{Code: "23505"}, 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
 		"a vendor's refusal":      {fmt.Errorf("secret: %w", status.Error(codes.PermissionDenied, "denied on projects/p/secrets/s")), 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
 		"a peer's clock":          {status.Error(codes.DeadlineExceeded, "received context error"), 504, apierr.ReasonTimeout, "the request ran out of time"},
 		"unimplemented":           {status.Error(codes.Unimplemented, "method X not implemented"), 501, apierr.ReasonNotImplemented, "method X not implemented"},

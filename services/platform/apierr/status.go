@@ -108,7 +108,7 @@ func fromCode(st *status.Status) *Error {
 	case codes.DeadlineExceeded:
 		return timeout()
 	case codes.Unavailable:
-		return New(KindUnavailable, ReasonUnavailable, "a service that is needed for this is not available")
+		return New(KindUnavailable, ReasonUnavailable, textUnreachable)
 	default:
 		return Internal(nil)
 	}

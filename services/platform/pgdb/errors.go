@@ -4,23 +4,18 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"switchyard.dev/services/platform/apierr"
 )
 
 // SQLSTATE codes (Postgres manual, appendix A).
 const (
-	codeUniqueViolation    = "23505"
-	codeDeadlockDetected   = "40P01"
-	codeUndefinedTable     = "42P01"
-	codeTooManyConnections = "53300"
-	codeLockNotAvailable   = "55P03"
-	codeAdminShutdown      = "57P01"
-	codeCrashShutdown      = "57P02"
-	codeCannotConnectNow   = "57P03"
-	classConnection        = "08"
+	codeUniqueViolation  = "23505"
+	codeDeadlockDetected = "40P01"
+	codeUndefinedTable   = "42P01"
+	codeLockNotAvailable = "55P03"
 )
 
 // IsUniqueViolation reports whether err is a duplicate key in the named constraint or unique index. An empty name means
@@ -38,17 +33,9 @@ func IsUnavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch pgErr.Code {
-		case codeTooManyConnections, codeAdminShutdown, codeCrashShutdown, codeCannotConnectNow:
-			return true
-		default:
-			return strings.HasPrefix(pgErr.Code, classConnection)
-		}
-	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	_, network := errors.AsType[*net.OpError](err)
-	return connecting || network ||
+	_, answered := errors.AsType[*pgconn.PgError](err)
+	return apierr.IsUnreachable(err) || connecting && !answered ||
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -105,7 +106,7 @@ func configure(cfg *pgx.ConnConfig, settings map[string]string) error {
 // InTx runs fn in a transaction. It commits if fn returns nil and rolls back if fn returns an error or panics. An error
 // of fn is returned unchanged.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
-	tx, err := pool.Begin(ctx)
+	tx, err := begin(ctx, pool)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
@@ -118,6 +119,17 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error 
 		return fmt.Errorf("commit transaction: %w", err)
 	}
 	return nil
+}
+
+// begin starts a transaction. A broken connection means that the server was restarted and all others are broken as well:
+// they are closed, and the transaction starts on a new one. Nothing was done on the first.
+func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
+	tx, err := pool.Begin(ctx)
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting || !IsUnavailable(err) {
+		return tx, err
+	}
+	pool.Reset()
+	return pool.Begin(ctx)
 }
 
 // rollback does nothing after a commit. It doesn't depend on ctx: a cancelled caller must not cost the pool a

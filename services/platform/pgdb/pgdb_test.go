@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/testkit"
@@ -135,6 +136,32 @@ func TestInTx(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// After a restart of the server no connection of the pool works, and the first transaction closes all of them.
+func TestInTxAfterARestart(t *testing.T) {
+	t.Parallel()
+	pool := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil), ApplicationName: "restarted", MaxConns: 4})
+	conns := make([]*pgxpool.Conn, 4)
+	for i := range conns {
+		var err error
+		if conns[i], err = pool.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	operator := testkit.Pool(t, pgdb.Options{URL: pool.Config().ConnString()})
+	if got := testkit.Value[int](t, operator, `SELECT count(pg_terminate_backend(pid, 10000))
+		FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'restarted'`); got != len(conns) {
+		t.Fatalf("%d connections were broken, want %d", got, len(conns))
+	}
+	for _, conn := range conns {
+		conn.Release() // None of them is idle for so long that the pool checks it.
+	}
+	for range conns {
+		if err := pgdb.InTx(t.Context(), pool, func(tx pgx.Tx) error { return tx.Conn().Ping(t.Context()) }); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // withParam adds a parameter to a URL.

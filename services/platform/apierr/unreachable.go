@@ -1,0 +1,31 @@
+package apierr
+
+import (
+	"errors"
+	"net"
+	"strings"
+)
+
+const textUnreachable = "a service that is needed for this is not available"
+
+// IsUnreachable reports whether err is that of a refused or broken connection, or of a database that is stopping,
+// starting or at its connection limit (SQLSTATE; Postgres manual, appendix A). What was asked may have been done if the
+// connection broke.
+func IsUnreachable(err error) bool {
+	if db, ok := errors.AsType[databaseError](err); ok {
+		switch state := db.SQLState(); state {
+		case "53300", "57P01", "57P02", "57P03": // too many connections; shutdown, crash; can't connect now
+			return true
+		default:
+			return strings.HasPrefix(state, "08") // connection exception
+		}
+	}
+	_, network := errors.AsType[*net.OpError](err)
+	return network
+}
+
+// databaseError is what drivers of SQL databases return for an error of the server.
+type databaseError interface {
+	error
+	SQLState() string
+}
