@@ -18,8 +18,8 @@ import (
 // would count a test that waits for its stack as one that runs.
 var (
 	// stackTurns are the turns of tests that use stacks. Such a test waits much of its time: for a vendor, a lease or a
-	// restart; the bounds of these waits leave room for another stack on each processor, and not for more.
-	stackTurns = newTurns(runtime.GOMAXPROCS(0))
+	// restart; the bounds of these waits leave room for one stack more than there are processors, and not for more.
+	stackTurns = newTurns(runtime.GOMAXPROCS(0) + 1)
 
 	// programTurns are the turns of parallel subtests that run programs of others, each of which keeps a processor busy.
 	programTurns = newTurns(runtime.GOMAXPROCS(0))
