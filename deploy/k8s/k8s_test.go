@@ -36,8 +36,12 @@ func (o object) program() string {
 type object struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
-	Metadata   struct{ Name, Namespace string }
-	Spec       struct {
+	Metadata   struct {
+		Name, Namespace string
+		Annotations     map[string]string
+	}
+	Spec struct {
+		Rules          []rule
 		Replicas       *int
 		MinAvailable   any                         `yaml:"minAvailable"`
 		MaxUnavailable any                         `yaml:"maxUnavailable"`
@@ -57,6 +61,16 @@ type object struct {
 		Usages     []string
 		Template   struct{ Spec pod }
 	}
+}
+
+// rule is a rule of an Ingress.
+type rule struct {
+	HTTP struct {
+		Paths []struct {
+			Path     string
+			PathType string `yaml:"pathType"`
+		}
+	} `yaml:"http"`
 }
 
 type metric struct {
