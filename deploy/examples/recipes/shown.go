@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"time"
 
 	"golang.org/x/net/html"
 )
@@ -24,10 +25,13 @@ func Shown(page io.Reader) (string, error) {
 	return code.String(), nil
 }
 
+// outlived is how long what a script has left running may hold its output.
+const outlived = time.Second
+
 // Run runs a script of bash in a folder, with no other variables than env. It ends at the first line that fails, and
 // returns all that was printed, each line behind the command that printed it.
 func Run(ctx context.Context, dir string, env []string, script string) ([]byte, error) {
 	run := exec.CommandContext(ctx, "bash", "-xeuo", "pipefail", "-c", script)
-	run.Dir, run.Env = dir, env
+	run.Dir, run.Env, run.WaitDelay = dir, env, outlived
 	return run.CombinedOutput()
 }
