@@ -106,7 +106,11 @@ func (k *call) rolloutStatus(ctx context.Context) error {
 		return err
 	}
 	err = k.await(ctx, func() (bool, error) {
-		s, _ := k.state(k.objects[o.id])
+		now := k.objects[o.id]
+		if now == nil {
+			return false, fmt.Errorf("error: %s was deleted", k.words[0])
+		}
+		s, _ := k.state(now)
 		return s.done(), nil
 	})
 	if err != nil {
@@ -164,7 +168,9 @@ func (k *call) exec(ctx context.Context) error {
 		return fmt.Errorf("error: exec: %q: stat %s: no such file or directory", k.rest[0], k.rest[0])
 	}
 	run := exec.CommandContext(ctx, program, k.rest[1:]...)
+	k.mu.Lock()
 	run.Env, run.Dir, run.Stdout = p.env, p.dir, k.out
+	k.mu.Unlock()
 	var said strings.Builder
 	run.Stderr = &said
 	if err := run.Run(); err != nil {
