@@ -72,7 +72,7 @@ func start(t *testing.T, bin string) *Cluster {
 	}
 	c, err := Start(t.Context(), Options{
 		Dir: t.TempDir(), Images: images, StorageClasses: []string{"fast"}, IngressClass: "nginx",
-		Kustomize: tool(t, "KUSTOMIZE"), Validate: tool(t, "KUBECTL_VALIDATE"), Helm: tool(t, "HELM"),
+		Kustomize: devtest.Tool(t, "KUSTOMIZE"), Validate: devtest.Tool(t, "KUBECTL_VALIDATE"), Helm: devtest.Tool(t, "HELM"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -83,15 +83,6 @@ func start(t *testing.T, bin string) *Cluster {
 		}
 	})
 	return c
-}
-
-func tool(t *testing.T, setting string) string {
-	t.Helper()
-	path := os.Getenv(setting)
-	if path == "" {
-		t.Fatalf("%s names no program: run `make k8s`", setting)
-	}
-	return path
 }
 
 // stores returns the URLs of a Postgres, for an administrator, and of a Redis.
