@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"switchyard.dev/deploy/dev/stack"
@@ -132,10 +133,13 @@ func TestPortal(t *testing.T) {
 	knownSecrets.add("a product key of the portal", key)
 	h.anonymous(stack.Edge).bearer(key).get(t, "/product/v1/webhooks/endpoints").want(t, http.StatusOK)
 
+	p.run(t, network.Enable(), network.SetBlockedURLs([]string{"*/inbox/stream*"}))
 	p.visit(t, "inbox")
+	p.until(t, contains("inbox", "nothing"))
 	h.customer(t, organization, "notifications", "write").post(t, "/product/v1/notifications/send", object{
 		"channels": []string{"in_app"}, "subject": "Order 7", "message": "<i>shipped</i>", "target": object{"user_id": "ann", "url": "https://app.example/orders/7"},
 	}).want(t, http.StatusAccepted)
+	p.run(t, network.SetBlockedURLs(nil)) // What came before the stream began is shown, too.
 	p.until(t, contains("inbox", "<i>shipped</i>")+` && document.querySelector("#inbox a").href === "https://app.example/orders/7"`)
 	p.run(t, chromedp.Click("#inbox .actions button"))
 	p.until(t, contains("unread", "0"))

@@ -1,6 +1,6 @@
 import { address, at, call, notifications, query } from "./api.js";
 import { el, safeLink, table } from "./dom.js";
-import { act, button, list, may, say } from "./page.js";
+import { button, list, may, refresher, say } from "./page.js";
 import { t, time } from "./text.js";
 
 const path = `${notifications}/inbox`;
@@ -25,11 +25,29 @@ export async function inbox(content) {
   return follow(show);
 }
 
-// follow shows the list again with each event of the stream, and returns the function that ends the stream.
+const events = ["ready", "reset", "created", "updated", "read", "read_all", "deleted"];
+const [firstPause, mostPause] = [1_000, 60_000];
+
+// follow shows the list again with each event of the stream, and when it begins: what came before isn't sent again. A stream
+// that is refused is opened again after a pause, which doubles. follow returns the function that ends it.
 function follow(show) {
-  const stream = new EventSource(query(address(`${path}/stream`), { user_id: at.user }));
-  for (const kind of ["reset", "created", "read", "read_all", "deleted"]) stream.addEventListener(kind, act(() => show()));
-  return () => stream.close();
+  const again = refresher(show);
+  let stream, timer, pause = firstPause;
+  const open = () => {
+    stream = new EventSource(query(address(`${path}/stream`), { user_id: at.user }));
+    for (const kind of events) stream.addEventListener(kind, again);
+    stream.addEventListener("open", () => { pause = firstPause; });
+    stream.addEventListener("error", () => {
+      if (stream.readyState !== EventSource.CLOSED) return; // It connects again by itself.
+      timer = setTimeout(open, pause);
+      pause = Math.min(2 * pause, mostPause);
+    });
+  };
+  open();
+  return () => {
+    clearTimeout(timer);
+    stream.close();
+  };
 }
 
 function columns(show) {

@@ -118,23 +118,23 @@ func (q *Queries) InsertConsoleSession(ctx context.Context, arg InsertConsoleSes
 
 const listOrganizations = `-- name: ListOrganizations :many
 WITH RECURSIVE known AS (
-    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > $1::text
-        AND k.organization_id >= $2::text AND starts_with(k.organization_id, $2::text)) AS organization_id, 1 AS place
+    SELECT (SELECT min(k.organization_id COLLATE "C") FROM api_keys AS k WHERE k.organization_id COLLATE "C" > $2::text
+        AND k.organization_id COLLATE "C" >= $1::text) AS organization_id, 1 AS place
     UNION ALL
-    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > known.organization_id
-        AND starts_with(k.organization_id, $2::text)), known.place + 1
-    FROM known WHERE known.organization_id IS NOT NULL AND known.place < $3::integer
+    SELECT (SELECT min(k.organization_id COLLATE "C") FROM api_keys AS k WHERE k.organization_id COLLATE "C" > known.organization_id),
+        known.place + 1
+    FROM known WHERE starts_with(known.organization_id, $1::text) AND known.place < $3::integer
 )
 SELECT known.organization_id::text AS organization_id, coalesce(p.plan, '')::text AS plan
 FROM known
 LEFT JOIN organization_plans AS p ON p.organization_id = known.organization_id
-WHERE known.organization_id IS NOT NULL
-ORDER BY known.organization_id
+WHERE starts_with(known.organization_id, $1::text)
+ORDER BY known.organization_id COLLATE "C"
 `
 
 type ListOrganizationsParams struct {
-	After  string
 	Prefix string
+	After  string
 	Page   int32
 }
 
@@ -143,10 +143,10 @@ type ListOrganizationsRow struct {
 	Plan           string
 }
 
-// ListOrganizations reads one key of each organization, so that it costs as much as the page has rows. With a prefix it also
-// reads, once at most, the keys of organizations after the prefix that don't begin with it: their order is the collation's.
+// ListOrganizations reads one key of each organization, so that it costs as much as the page has rows. The order is that of
+// bytes, in which no other organization is between those that begin with the prefix.
 func (q *Queries) ListOrganizations(ctx context.Context, arg ListOrganizationsParams) ([]ListOrganizationsRow, error) {
-	rows, err := q.db.Query(ctx, listOrganizations, arg.After, arg.Prefix, arg.Page)
+	rows, err := q.db.Query(ctx, listOrganizations, arg.Prefix, arg.After, arg.Page)
 	if err != nil {
 		return nil, err
 	}

@@ -20,18 +20,18 @@ DELETE FROM console_sessions
 WHERE id IN (SELECT d.id FROM console_sessions AS d WHERE d.created_at < @before ORDER BY d.created_at LIMIT @page);
 
 -- name: ListOrganizations :many
--- ListOrganizations reads one key of each organization, so that it costs as much as the page has rows. With a prefix it also
--- reads, once at most, the keys of organizations after the prefix that don't begin with it: their order is the collation's.
+-- ListOrganizations reads one key of each organization, so that it costs as much as the page has rows. The order is that of
+-- bytes, in which no other organization is between those that begin with the prefix.
 WITH RECURSIVE known AS (
-    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > @after::text
-        AND k.organization_id >= @prefix::text AND starts_with(k.organization_id, @prefix::text)) AS organization_id, 1 AS place
+    SELECT (SELECT min(k.organization_id COLLATE "C") FROM api_keys AS k WHERE k.organization_id COLLATE "C" > @after::text
+        AND k.organization_id COLLATE "C" >= @prefix::text) AS organization_id, 1 AS place
     UNION ALL
-    SELECT (SELECT min(k.organization_id) FROM api_keys AS k WHERE k.organization_id > known.organization_id
-        AND starts_with(k.organization_id, @prefix::text)), known.place + 1
-    FROM known WHERE known.organization_id IS NOT NULL AND known.place < @page::integer
+    SELECT (SELECT min(k.organization_id COLLATE "C") FROM api_keys AS k WHERE k.organization_id COLLATE "C" > known.organization_id),
+        known.place + 1
+    FROM known WHERE starts_with(known.organization_id, @prefix::text) AND known.place < @page::integer
 )
 SELECT known.organization_id::text AS organization_id, coalesce(p.plan, '')::text AS plan
 FROM known
 LEFT JOIN organization_plans AS p ON p.organization_id = known.organization_id
-WHERE known.organization_id IS NOT NULL
-ORDER BY known.organization_id;
+WHERE starts_with(known.organization_id, @prefix::text)
+ORDER BY known.organization_id COLLATE "C";

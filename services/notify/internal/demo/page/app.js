@@ -190,13 +190,18 @@ function button(label, method, record, path, disabled = false) {
   return b;
 }
 
+function change({ notification }) {
+  if (notification) $(`record-${notification.id}`)?.replaceWith(item(notification));
+}
+
 // Every event carries the count after it; the list follows from the kind.
 const changes = {
   ready: list,
   reset: list,
   read_all: list,
   created: ({ notification }) => { if (notification) $("feed").prepend(item(notification)); },
-  read: ({ notification }) => { if (notification) $(`record-${notification.id}`)?.replaceWith(item(notification)); },
+  updated: change,
+  read: change,
   deleted: ({ notification_id: id }) => $(`record-${id}`)?.remove(),
 };
 
