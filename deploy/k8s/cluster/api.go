@@ -214,5 +214,5 @@ func (c *Cluster) certify(o *object) {
 	_ = c.put(o.Namespace, spec.SecretName, "Opaque", data)
 }
 
-// deadline bounds what has no timeout of its own.
-const deadline = 2 * time.Minute
+// deadline bounds every wait.
+const deadline = 90 * time.Second

@@ -119,13 +119,13 @@ func (k *call) path(name string) string {
 	return filepath.Join(k.Dir, name)
 }
 
-// timeout returns ctx with the call's timeout.
+// timeout returns ctx with the call's timeout, which is cut to deadline: what takes longer here doesn't come.
 func (k *call) timeout(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	d, err := time.ParseDuration(k.flags["--timeout"])
 	if err != nil {
 		return nil, nil, fmt.Errorf("error: --timeout: want one here: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d)
+	ctx, cancel := context.WithTimeout(ctx, min(d, deadline))
 	return ctx, cancel, nil
 }
 
