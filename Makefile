@@ -194,8 +194,8 @@ e2e: dev $(BUF) $(PROTO)/.stamp ## black-box tests over HTTP and gRPC against th
 soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end
 	@SOAK_FOR=$${SOAK_FOR:-10m} go test -count=1 -tags e2e -v -timeout 90m -run '^TestSoak$$' ./deploy/e2e
 
-k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## every overlay builds, is valid and keeps the rules, and the chart is equal; offline
-	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) HELM=$(HELM) go test -count=1 -tags k8s ./deploy/k8s/ ./deploy/helm/
+k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## every overlay builds, is valid and keeps the rules, the chart is equal, the walk into a cluster runs; offline
+	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) HELM=$(HELM) go test -count=1 -tags k8s ./deploy/k8s/... ./deploy/helm/
 
 alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml

@@ -20,7 +20,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -194,27 +193,13 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = append(built, bin)
-	return bin, build("../..", bin)
+	return bin, stack.Build(context.Background(), "../..", bin)
 })
 
 func removePrograms() {
 	for _, bin := range built {
 		_ = os.RemoveAll(bin)
 	}
-}
-
-// build builds the services and the fakes of a tree into a folder.
-func build(tree, bin string) error {
-	args := []string{"build", "-pgo=off", "-trimpath", "-ldflags=-w", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
-	for _, service := range stack.Services {
-		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
-	}
-	command := exec.Command("go", args...)
-	command.Dir = tree
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build in %s: %w\n%s", tree, err, out)
-	}
-	return nil
 }
 
 // unique returns a name that no other test has.

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/net/html"
 
 	"switchyard.dev/deploy/dev/demo"
 	"switchyard.dev/deploy/dev/stack"
@@ -57,10 +56,9 @@ func TestRecipes(t *testing.T) {
 // with the stack. It ends at the first line that fails.
 func runScript(t *testing.T, envFile, script string) {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), "bash", "-xeuo", "pipefail", "-c", "set -a; . '"+envFile+"'; set +a\n"+script)
-	run.Dir = t.TempDir()
-	run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + run.Dir}
-	if out, err := run.CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	out, err := recipes.Run(t.Context(), dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, "set -a; . '"+envFile+"'; set +a\n"+script)
+	if err != nil {
 		t.Errorf("the script failed: %v:\n%s", err, out)
 	}
 }
@@ -68,20 +66,14 @@ func runScript(t *testing.T, envFile, script string) {
 // shownCode returns all code that a page of the site of documents shows, in its order: what a reader copies.
 func shownCode(t *testing.T, h *harness, path string) string {
 	t.Helper()
-	page, err := html.Parse(bytes.NewReader(h.anonymous(stack.Edge).get(t, siteHome+path).want(t, http.StatusOK).body))
+	code, err := recipes.Shown(bytes.NewReader(h.anonymous(stack.Edge).get(t, siteHome+path).want(t, http.StatusOK).body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var code strings.Builder
-	for n := range page.Descendants() {
-		if n.Type == html.TextNode && n.Parent.Data == "code" && n.Parent.Parent.Data == "pre" {
-			code.WriteString(n.Data + "\n")
-		}
+	if !strings.Contains(code, "customer ") {
+		t.Fatalf("%s shows no call: %s", path, code)
 	}
-	if !strings.Contains(code.String(), "customer ") {
-		t.Fatalf("%s shows no call: %s", path, &code)
-	}
-	return code.String()
+	return code
 }
 
 // envFile returns the path of the settings file that `make run` writes for people, of an organization of its own.

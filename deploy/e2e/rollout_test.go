@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ var programsBefore = sync.OnceValues(func() (bin string, err error) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(bin, releasePolicy), policy, 0o600)
 	}
-	return bin, errors.Join(err, build(tree, bin), forgetNewSettings(bin))
+	return bin, errors.Join(err, stack.Build(context.Background(), tree, bin), forgetNewSettings(bin))
 })
 
 // releasePolicy is the previous release's policy file in the folder of its programs: operators keep theirs over an

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/deploy/dev/devtest"
 )
 
 // chart is the Helm chart that is made from the manifests.
@@ -54,7 +56,7 @@ func helm(t *testing.T, values ...string) (all []rendering, lint []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := exec.CommandContext(t.Context(), tool(t, "HELM"))
+	run := exec.CommandContext(t.Context(), devtest.Tool(t, "HELM"))
 	run.Stdin = bytes.NewReader(request)
 	var complaints bytes.Buffer
 	run.Stderr = &complaints

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/deploy/dev/devtest"
 )
 
 var services = []string{"edge", "gateway", "webhook-egress", "notify"}
@@ -36,8 +38,12 @@ func (o object) program() string {
 type object struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
-	Metadata   struct{ Name, Namespace string }
-	Spec       struct {
+	Metadata   struct {
+		Name, Namespace string
+		Annotations     map[string]string
+	}
+	Spec struct {
+		Rules          []rule
 		Replicas       *int
 		MinAvailable   any                         `yaml:"minAvailable"`
 		MaxUnavailable any                         `yaml:"maxUnavailable"`
@@ -57,6 +63,16 @@ type object struct {
 		Usages     []string
 		Template   struct{ Spec pod }
 	}
+}
+
+// rule is a rule of an Ingress.
+type rule struct {
+	HTTP struct {
+		Paths []struct {
+			Path     string
+			PathType string `yaml:"pathType"`
+		}
+	} `yaml:"http"`
 }
 
 type metric struct {
@@ -125,15 +141,6 @@ func overlays(t *testing.T) []string {
 	return append(found, chartProduction, chartStateless)
 }
 
-func tool(t *testing.T, setting string) string {
-	t.Helper()
-	path := os.Getenv(setting)
-	if path == "" {
-		t.Fatalf("%s names no program: run `make k8s`", setting)
-	}
-	return path
-}
-
 // built has the text of each overlay that was built.
 var built sync.Map
 
@@ -154,7 +161,7 @@ func build(t *testing.T, overlay string) ([]object, []byte) {
 
 func kustomize(t *testing.T, overlay string) []byte {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), tool(t, "KUSTOMIZE"), "build", overlay)
+	run := exec.CommandContext(t.Context(), devtest.Tool(t, "KUSTOMIZE"), "build", overlay)
 	var complaints bytes.Buffer
 	run.Stderr = &complaints
 	text, err := run.Output()
@@ -210,7 +217,7 @@ func validate(t *testing.T, what string, text []byte) {
 	if err := os.WriteFile(path, bytes.Join(known, []byte("\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), tool(t, "KUBECTL_VALIDATE"), "--version", "1.30", path).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), devtest.Tool(t, "KUBECTL_VALIDATE"), "--version", "1.30", path).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", what, err, out)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"switchyard.dev/deploy/dev/devtest"
 	"switchyard.dev/deploy/dev/stack"
 )
 
@@ -38,7 +39,7 @@ func TestSetupMakesEverySecret(t *testing.T) {
 	if err := os.WriteFile(made, text.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), tool(t, "KUBECTL_VALIDATE"), "--version", "1.30", made).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), devtest.Tool(t, "KUBECTL_VALIDATE"), "--version", "1.30", made).CombinedOutput(); err != nil {
 		t.Errorf("kubectl validate: %v\n%s", err, out)
 	}
 	secrets := make(map[string]map[string]string)

@@ -123,17 +123,7 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 			continue
 		}
 		name := o.program()
-		run := exec.CommandContext(t.Context(), "go", "run", "./services/"+name+"/cmd/"+name, "config", "--skip-files")
-		run.Dir = "../.."
-		for _, entry := range os.Environ() {
-			if !strings.HasPrefix(entry, "SWITCHYARD_") {
-				run.Env = append(run.Env, entry)
-			}
-		}
-		for _, env := range o.Spec.Template.Spec.Containers[0].Env {
-			run.Env = append(run.Env, env.Name+"="+env.Value)
-		}
-		if out, err := run.CombinedOutput(); err != nil {
+		if out, err := configOf(t, o); err != nil {
 			t.Errorf("%s/%s: config: %v\n%s", o.Kind, o.Metadata.Name, err, out)
 		}
 		help := exec.CommandContext(t.Context(), "go", append([]string{"run", "./services/" + name + "/cmd/" + name, "help"}, o.Spec.Template.Spec.Containers[0].Args...)...)
@@ -142,6 +132,22 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 			t.Errorf("%s/%s: args: %v\n%s", o.Kind, o.Metadata.Name, err, out)
 		}
 	}
+}
+
+// configOf returns what the command `config` of an object's program prints with the settings of its pods.
+func configOf(t *testing.T, o object) ([]byte, error) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), "go", "run", "./services/"+o.program()+"/cmd/"+o.program(), "config", "--skip-files")
+	run.Dir = "../.."
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "SWITCHYARD_") {
+			run.Env = append(run.Env, entry)
+		}
+	}
+	for _, env := range o.Spec.Template.Spec.Containers[0].Env {
+		run.Env = append(run.Env, env.Name+"="+env.Value)
+	}
+	return run.CombinedOutput()
 }
 
 // byOverlay are mounts that settings of an overlay name.

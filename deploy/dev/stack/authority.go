@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,13 +41,14 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{certificate, key, pemText("CERTIFICATE", der)}, err
 }
 
-// Issue makes a certificate for a name on this machine, for servers and clients. Both results are PEM texts.
-func (a *Authority) Issue(name string) (certificate, key string, err error) {
+// Issue makes a certificate for a name on this machine, and for other names of hosts, for servers and clients. Both
+// results are PEM texts.
+func (a *Authority) Issue(name string, hosts ...string) (certificate, key string, err error) {
 	template, private, err := newCertificate(name)
 	if err != nil {
 		return "", "", err
 	}
-	template.DNSNames, template.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	template.DNSNames, template.IPAddresses = slices.Concat(hosts, []string{"localhost"}), []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key)
 	if err != nil {

@@ -93,18 +93,22 @@ func migrations(numbers ...string) fs.FS {
 func TestPool(t *testing.T) {
 	database := service.Database{Setting: "SHOP_DATABASE_URL_FILE", URLFile: file(t, testkit.PostgresURL(t, migrations("1"))), Name: "shop"}
 	for name, tt := range map[string]struct {
+		program    string
 		migrations fs.FS
-		fails      bool
+		want       string // in the error; "" is none
 	}{
-		"a schema of this build":    {migrations("1"), false},
-		"an older schema":           {migrations("1", "2"), true},
-		"a schema that isn't asked": {nil, false},
+		"a schema of this build":               {"", migrations("1"), ""},
+		"an older schema":                      {"", migrations("1", "2"), "run `shop migrate`"},
+		"an older schema of another's program": {"store", migrations("1", "2"), "run `store migrate`"},
+		"a schema that isn't asked":            {"", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wire(t, func(ctx context.Context, s *service.Service) {
+				database := database
+				database.Program = tt.program
 				pool, err := s.Pool(ctx, database, tt.migrations)
-				if (err != nil) != tt.fails {
-					t.Fatalf("Pool = %v, want an error: %t", err, tt.fails)
+				if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+					t.Fatalf("Pool = %v, want %q", err, tt.want)
 				}
 				if err := pool.Ping(ctx); err != nil {
 					t.Errorf("ping: %v", err)

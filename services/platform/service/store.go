@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -22,6 +23,8 @@ type Database struct {
 	URLFile secret.File
 	// Name of the pool in pg_stat_activity.
 	Name string
+	// Program is the one whose command migrates the schema; empty for the service's name.
+	Program string
 	// MaxConns is the size of the pool; 0 means the default of the URL or the driver.
 	MaxConns int32
 	// Settings are further parameters of each session.
@@ -67,7 +70,7 @@ func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxp
 	if migrations == nil {
 		return pool, nil
 	}
-	return pool, pgdb.CheckSchema(ctx, pool, migrations, s.Name)
+	return pool, pgdb.CheckSchema(ctx, pool, migrations, cmp.Or(d.Program, s.Name))
 }
 
 // Redis configures the Redis client.

@@ -54,7 +54,7 @@ func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, er
 }
 
 func (c Config) database() service.Database {
-	return service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: c.DatabaseURLFile, Name: serviceName}
+	return service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: c.DatabaseURLFile, Name: serviceName, Program: serviceName}
 }
 
 func (c Config) redis() service.Redis {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,6 +82,26 @@ func TestRolesSayWhatIsMissing(t *testing.T) {
 				t.Errorf("%s: error = %v, want it to name %s", role, tt.err, name)
 			}
 		}
+	}
+}
+
+// Both roles are the edge's program, which migrates their schema.
+func TestControlNamesTheProgramThatMigrates(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"url": testkit.PostgresURL(t, nil), "pepper": strings.Repeat("p", 40)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := Load([]string{
+		"EDGE_DATABASE_URL_FILE=" + filepath.Join(dir, "url"), "EDGE_KEY_PEPPER_FILE=" + filepath.Join(dir, "pepper"), "EDGE_AUTH_DISABLED=true",
+		"EDGE_LISTEN=127.0.0.1:0", "EDGE_CONTROL_LISTEN=127.0.0.1:0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Control(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "run `edge migrate`") {
+		t.Errorf("an empty schema: %v", err)
 	}
 }
 
