@@ -50,7 +50,7 @@ func printLine(out io.Writer, format string, args ...any) {
 // admit stores an object, and returns what became of it.
 func (c *Cluster) admit(ctx context.Context, o *object) (string, error) {
 	if o.Namespace != "" && c.objects[id{"Namespace", "", o.Namespace}] == nil {
-		return "", fmt.Errorf("Error from server (NotFound): error when creating %q: namespaces %q not found", o.Name, o.Namespace) //nolint:staticcheck // kubectl's words
+		return "", fmt.Errorf("Error from server (NotFound): error when creating %q: namespaces %q not found", o.Name, o.Namespace)
 	}
 	before := c.objects[o.id]
 	if before == nil {
@@ -62,7 +62,7 @@ func (c *Cluster) admit(ctx context.Context, o *object) (string, error) {
 		return "unchanged", nil
 	}
 	if why := frozen(before, o); why != "" {
-		return "", fmt.Errorf("The %s %q is invalid: %s", o.Kind, o.Name, why) //nolint:staticcheck // kubectl's words
+		return "", fmt.Errorf("The %s %q is invalid: %s", o.Kind, o.Name, why)
 	}
 	o.uid, o.replicas = before.uid, before.replicas
 	c.objects[o.id] = o

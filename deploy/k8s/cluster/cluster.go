@@ -44,7 +44,7 @@ type Cluster struct {
 	authority *stack.Authority // of all Certificates
 	group     *errgroup.Group
 	stop      context.CancelFunc
-	running   context.Context //nolint:containedctx // of the pods, which outlive the call that made them
+	running   context.Context // of the pods, which outlive the call that made them
 	ingress   net.Listener
 
 	mu       sync.Mutex

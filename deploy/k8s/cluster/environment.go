@@ -27,7 +27,7 @@ func (c *Cluster) environment(p *pod, program string, paths map[string]string) (
 		}
 		data, found := c.data("ConfigMap", p.namespace, from.ConfigMapRef.Name)
 		if !found && !from.ConfigMapRef.Optional {
-			return nil, fmt.Errorf("Error: configmap %q not found", from.ConfigMapRef.Name) //nolint:staticcheck // kubelet's words
+			return nil, fmt.Errorf("Error: configmap %q not found", from.ConfigMapRef.Name)
 		}
 		for name, value := range data {
 			env = append(env, name+"="+value)
@@ -66,10 +66,7 @@ func (c *Cluster) resolved(namespace, value string) (string, error) {
 	if u, err := url.Parse(value); err == nil && u.Host != "" {
 		address = u.Host
 	}
-	host, number, err := net.SplitHostPort(address)
-	if err != nil {
-		return value, nil //nolint:nilerr // no address
-	}
+	host, number, _ := net.SplitHostPort(address) // The host of what is no address is empty, as no Service's name is.
 	host, _ = strings.CutSuffix(strings.TrimSuffix(host, ".cluster.local"), "."+namespace+".svc")
 	host, _ = strings.CutSuffix(host, "."+namespace)
 	service, found := c.services[id{"Service", namespace, host}]

@@ -36,11 +36,11 @@ func (c *Cluster) Helm(ctx context.Context, r Request, out io.Writer) error {
 	}
 	for _, flag := range given {
 		if flag != "--namespace" && flag != "--values" {
-			return fmt.Errorf("Error: unknown flag here: %s", flag) //nolint:staticcheck // Helm's words
+			return fmt.Errorf("Error: unknown flag here: %s", flag)
 		}
 	}
 	if install < 0 || len(k.words) != 3 || k.words[0] != "upgrade" {
-		return fmt.Errorf("Error: this cluster has no helm %s", strings.Join(r.Args, " ")) //nolint:staticcheck // Helm's words
+		return fmt.Errorf("Error: this cluster has no helm %s", strings.Join(r.Args, " "))
 	}
 	return k.upgrade(ctx, k.words[1], k.words[2])
 }
@@ -61,7 +61,7 @@ func (k *call) upgrade(ctx context.Context, release, chart string) error {
 	slices.SortStableFunc(hooks, func(a, b *object) int { return cmp.Compare(weight(a), weight(b)) })
 	for _, o := range hooks {
 		if err := k.hook(ctx, o); err != nil {
-			return fmt.Errorf("Error: UPGRADE FAILED: pre-upgrade hooks failed: %w", err) //nolint:staticcheck // Helm's words
+			return fmt.Errorf("Error: UPGRADE FAILED: pre-upgrade hooks failed: %w", err)
 		}
 	}
 	k.mu.Lock()
@@ -87,7 +87,7 @@ func (k *call) upgrade(ctx context.Context, release, chart string) error {
 func (k *call) render(ctx context.Context, chart string) ([]byte, error) {
 	values, err := os.ReadFile(k.path(k.flags["--values"]))
 	if err != nil {
-		return nil, fmt.Errorf("Error: %w", err) //nolint:staticcheck // Helm's words
+		return nil, fmt.Errorf("Error: %w", err)
 	}
 	request, err := json.Marshal(map[string]any{
 		"chart": k.path(chart), "namespace": k.namespace(), "kube_version": kubernetes + ".0", "values": []string{string(values)},
@@ -99,7 +99,7 @@ func (k *call) render(ctx context.Context, chart string) ([]byte, error) {
 	run.Stdin = bytes.NewReader(request)
 	out, err := run.Output()
 	if err != nil {
-		return nil, fmt.Errorf("Error: %w", err) //nolint:staticcheck // Helm's words
+		return nil, fmt.Errorf("Error: %w", err)
 	}
 	var response struct {
 		Results []struct{ Objects, Error string }

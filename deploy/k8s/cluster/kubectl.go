@@ -242,7 +242,7 @@ func (k *call) getSecret(context.Context) error {
 	defer k.mu.Unlock()
 	data, found := k.data("Secret", k.namespace(), k.words[0])
 	if !found {
-		return fmt.Errorf("Error from server (NotFound): secrets %q not found", k.words[0]) //nolint:staticcheck // kubectl's words
+		return fmt.Errorf("Error from server (NotFound): secrets %q not found", k.words[0])
 	}
 	_, err := io.WriteString(k.out, base64Of(data[strings.ReplaceAll(path, `\.`, ".")]))
 	return err

@@ -24,7 +24,7 @@ func (k *call) find(word string) (*object, error) {
 	}
 	o := k.objects[id{long, k.namespace(), name}]
 	if o == nil {
-		return nil, fmt.Errorf("Error from server (NotFound): %s %q not found", strings.ToLower(long)+"s", name) //nolint:staticcheck // kubectl's words
+		return nil, fmt.Errorf("Error from server (NotFound): %s %q not found", strings.ToLower(long)+"s", name)
 	}
 	return o, nil
 }

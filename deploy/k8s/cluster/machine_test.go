@@ -149,8 +149,8 @@ func machine(t *testing.T, c *Cluster) (home string, env []string) {
 	}
 }
 
-// goFlags are those of the Makefile, so that the page's build finds what is compiled.
-const goFlags = "-pgo=off -trimpath"
+// goFlags are those of the Makefile, so that the page's build finds what is compiled; git can't be asked for the commit.
+const goFlags = "-pgo=off -trimpath -buildvcs=false"
 
 // values returns the page's variables for this machine.
 func values(t *testing.T) []string {

@@ -103,7 +103,7 @@ func (c container) port(named string) int {
 func (c *Cluster) program(of container) (program, path string, err error) {
 	program, found := c.options.Images[of.Image]
 	if !found {
-		return "", "", fmt.Errorf("Failed to pull image %q: not found", of.Image) //nolint:staticcheck // kubelet's words
+		return "", "", fmt.Errorf("Failed to pull image %q: not found", of.Image)
 	}
 	path = "/" + filepath.Base(program)
 	if len(of.Command) > 0 && of.Command[0] != path {

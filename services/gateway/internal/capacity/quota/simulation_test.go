@@ -328,6 +328,7 @@ func TestSimulation(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s.limit, s.vendors, s.load, s.length, s.smallest, s.most = 600_000, 8, sixOrganizations, 5*time.Minute, 500, 8000
 				f := s.run(t)
