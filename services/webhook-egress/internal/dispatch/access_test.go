@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -73,6 +74,21 @@ func (s *subscriber) endpoint(headers map[string]string, a auth.Auth) delivery.J
 		e.Auth = s.box.Seal(text, auth.SealedFor(e.ID))
 	}
 	return e
+}
+
+// insert stores the endpoint: a replica that takes up a delivery reads it there.
+func (s *subscriber) insert(e delivery.JobEndpoint) {
+	s.t.Helper()
+	headers, err := json.Marshal(e.Headers)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	testkit.Exec(s.t, s.pool, `WITH own AS (
+			INSERT INTO flow (organization_id, scheme, host, port, endpoint_id) VALUES ('acme', 'http', '127.0.0.1', 80, $1) RETURNING flow_id)
+		INSERT INTO endpoints (id, organization_id, url, flow_id, event_types, signing_mode, custom_headers, auth, sealed_auth, signatures,
+			created_at, updated_at)
+		SELECT $1, 'acme', 'http://127.0.0.1/', flow_id, '{e}', $2, nullif($3::jsonb, 'null'), '{}', $4, coalesce($5, '{spec,v1}'::text[]), now(), now() FROM own`,
+		e.ID.String(), signing.OrgTimestamp, headers, e.Auth, e.Signatures)
 }
 
 // test sends one delivery to the endpoint and returns its end.
@@ -189,6 +205,7 @@ func TestUnreadableAccessIsHeld(t *testing.T) {
 			s := newSubscriber(t, r)
 			e := s.endpoint(map[string]string{"X-A": "a"}, bearer)
 			spoil(&e)
+			s.insert(e)
 			s.n = s.start()
 			want := "sealed_headers_unreadable"
 			if name == "v1a without any key" {
