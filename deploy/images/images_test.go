@@ -6,18 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
 
 // root is the repository's root.
 const root = "../.."
-
-// unpinned are images without a digest, each with the reason. One that gets a digest has to be removed here.
-var unpinned = map[string]string{
-	"otel/opentelemetry-collector:0.130.1": "its digest could not be learned without a registry; `make pin-images` writes it",
-}
 
 // Every image that is built from or run is named by tag and digest, and an image has the same digest everywhere.
 func TestImagesArePinned(t *testing.T) {
@@ -40,19 +34,13 @@ func TestImagesArePinned(t *testing.T) {
 		}
 		for _, parts := range found {
 			image, pinned := parts[2], strings.TrimPrefix(parts[3], "@")
-			_, excused := unpinned[image]
-			if digest.MatchString(pinned) == excused {
-				t.Errorf("%s: %s: digest %q; exceptions are %v", path, image, pinned, slices.Collect(maps.Keys(unpinned)))
+			if !digest.MatchString(pinned) {
+				t.Errorf("%s: %s: digest %q", path, image, pinned)
 			}
 			if before, known := seen[image]; known && before != pinned {
 				t.Errorf("%s: %s has the digests %s and %s", path, image, before, pinned)
 			}
 			seen[image] = pinned
-		}
-	}
-	for image := range unpinned {
-		if _, known := seen[image]; !known {
-			t.Errorf("%s is used nowhere; remove it from the exceptions", image)
 		}
 	}
 }
