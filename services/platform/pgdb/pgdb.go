@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -19,6 +18,7 @@ const (
 	connectTimeout  = 5 * time.Second
 	rollbackTimeout = 5 * time.Second
 	healthPeriod    = 30 * time.Second
+	idleUntilPing   = time.Second
 	maxConnIdle     = 5 * time.Minute
 	maxConnLifetime = 30 * time.Minute
 )
@@ -70,6 +70,9 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	cfg.AfterConnect = writeUUIDs
 	cfg.ConnConfig.Tracer = o.Tracer
 	cfg.HealthCheckPeriod = healthPeriod
+	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
+		return p.IdleDuration > idleUntilPing || hasPendingData(p.Conn.PgConn().Conn())
+	}
 	cfg.PingTimeout = connectTimeout
 	cfg.MaxConnIdleTime = maxConnIdle
 	cfg.MaxConnLifetime = maxConnLifetime
@@ -106,7 +109,7 @@ func configure(cfg *pgx.ConnConfig, settings map[string]string) error {
 // InTx runs fn in a transaction. It commits if fn returns nil and rolls back if fn returns an error or panics. An error
 // of fn is returned unchanged.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
-	tx, err := begin(ctx, pool)
+	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
@@ -119,17 +122,6 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error 
 		return fmt.Errorf("commit transaction: %w", err)
 	}
 	return nil
-}
-
-// begin starts a transaction. A broken connection means that the server was restarted and all others are broken as well:
-// they are closed, and the transaction starts on a new one. Nothing was done on the first.
-func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
-	tx, err := pool.Begin(ctx)
-	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting || !IsUnavailable(err) {
-		return tx, err
-	}
-	pool.Reset()
-	return pool.Begin(ctx)
 }
 
 // rollback does nothing after a commit. It doesn't depend on ctx: a cancelled caller must not cost the pool a

@@ -138,8 +138,8 @@ func TestInTx(t *testing.T) {
 	})
 }
 
-// After a restart of the server no connection of the pool works, and the first transaction closes all of them.
-func TestInTxAfterARestart(t *testing.T) {
+// After a restart of the server no connection of the pool works, and none of them is used.
+func TestBrokenConnectionsAreNotUsed(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil), ApplicationName: "restarted", MaxConns: 4})
 	conns := make([]*pgxpool.Conn, 4)
@@ -158,9 +158,29 @@ func TestInTxAfterARestart(t *testing.T) {
 		conn.Release() // None of them is idle for so long that the pool checks it.
 	}
 	for range conns {
-		if err := pgdb.InTx(t.Context(), pool, func(tx pgx.Tx) error { return tx.Conn().Ping(t.Context()) }); err != nil {
+		if _, err := pool.Exec(t.Context(), "SELECT"); err != nil {
 			t.Error(err)
 		}
+	}
+	if made := pool.Stat().NewConnsCount(); made != int64(len(conns))+1 {
+		t.Errorf("%d connections were made, want one for those that were broken", made)
+	}
+}
+
+// A connection that the server left alone is not pinged.
+func TestQuietConnections(t *testing.T) {
+	t.Parallel()
+	pool := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil)})
+	for range 100 {
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle := pgxpool.ShouldPingParams{Conn: conn.Conn()}
+		if pool.Config().ShouldPing(t.Context(), idle) {
+			t.Error("a quiet connection is pinged")
+		}
+		conn.Release()
 	}
 }
 
