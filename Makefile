@@ -179,10 +179,10 @@ pin-images: $(CRANE) ## write the digests that registries have today behind the 
 # processor time.
 QUICK := -vet=off -ldflags=-w
 # Tests wait for much of their time, and the linker for the disk: one package more than processors keeps these busy.
-BESIDE := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+MORE_PACKAGES := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
-	@$(STORES) $(DEV) tests -- go test -race $(QUICK) $(BESIDE) -timeout 10m work
+	@$(STORES) $(DEV) tests -- go test -race $(QUICK) $(MORE_PACKAGES) -timeout 10m work
 	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref ./services/gateway/internal/custody/identity/cloud
 
 isolate: ## each module builds and vets by itself, as its image does
@@ -200,10 +200,10 @@ k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## every overlay builds, is valid 
 alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml
 
-with = $$(grep -rlE '^func $(1)\(' --include='*_test.go' services deploy gen | xargs -n1 dirname | sort -u | sed 's|^|./|')
+packages_with = $$(grep -rlE '^func $(1)\(' --include='*_test.go' services deploy gen | xargs -n1 dirname | sort -u | sed 's|^|./|')
 bench: dev ## the tests that -race would distort, which measure their own process, and every benchmark once, so that none rots
-	@$(STORES) go test $(QUICK) $(BESIDE) -run '(DoesNotAllocate|GrowsLinearly)$$' $(call with,Test[A-Za-z0-9_]*(DoesNotAllocate|GrowsLinearly))
-	@$(STORES) go test $(QUICK) -run '^$$' -bench . -benchtime 1x $(call with,Benchmark[A-Za-z0-9_]*)
+	@$(STORES) go test $(QUICK) $(MORE_PACKAGES) -run '(DoesNotAllocate|GrowsLinearly)$$' $(call packages_with,Test[A-Za-z0-9_]*(DoesNotAllocate|GrowsLinearly))
+	@$(STORES) go test $(QUICK) -run '^$$' -bench . -benchtime 1x $(call packages_with,Benchmark[A-Za-z0-9_]*)
 
 load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)

@@ -106,8 +106,11 @@ func (c *Cluster) build(ctx context.Context, folder string) ([]byte, error) {
 	run := exec.CommandContext(ctx, c.options.Kustomize, "build", folder)
 	run.Stderr = &complaints
 	text, err := run.Output()
-	if err != nil || complaints.Len() > 0 { // A warning is of something deprecated.
-		return nil, fmt.Errorf("error: kustomize build %s: %w\n%s", folder, errors.Join(err), complaints.String())
+	if err == nil && complaints.Len() > 0 {
+		err = errors.New("it warns of something deprecated")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("error: kustomize build %s: %w\n%s", folder, err, complaints.String())
 	}
 	return text, nil
 }

@@ -97,8 +97,11 @@ func (c *Cluster) listening(p *pod, program string, env []string) ([]string, err
 		run := exec.CommandContext(c.running, program, "config", "--skip-files")
 		run.Env = env
 		out, err := run.Output()
+		if _, refused := errors.AsType[*exec.ExitError](err); refused {
+			return env, nil
+		}
 		if err != nil {
-			return env, nil //nolint:nilerr // the program says it itself
+			return nil, err
 		}
 		for _, found := range wildcard.FindAllStringSubmatch(string(out), -1) {
 			known = append(known, found[1]+"="+found[2])
@@ -124,13 +127,11 @@ func (c *Cluster) listening(p *pod, program string, env []string) ([]string, err
 	return env, nil
 }
 
-func makeFolder(dir string) error { return os.MkdirAll(dir, 0o700) }
+func makeDir(dir string) error { return os.MkdirAll(dir, 0o700) }
 
 func writeFile(path, text string) error {
-	if err := makeFolder(filepath.Dir(path)); err != nil {
+	if err := makeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return os.WriteFile(path, []byte(text), 0o600)
 }
-
-func lower(kind string) string { return strings.ToLower(kind) }

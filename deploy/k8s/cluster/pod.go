@@ -175,7 +175,7 @@ func (c *Cluster) prepare(p *pod) (process.Spec, error) {
 		return process.Spec{}, err
 	}
 	for _, folder := range append(slices.Collect(maps.Values(p.claims)), p.dir) {
-		if err := makeFolder(folder); err != nil {
+		if err := makeDir(folder); err != nil {
 			return process.Spec{}, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -126,7 +127,7 @@ func (c *Cluster) mount(p *pod) (map[string]string, error) {
 		case v.ConfigMap != nil:
 			err = c.fill(dir, "ConfigMap", p.namespace, v.ConfigMap.Name, v.ConfigMap.Optional, v.ConfigMap.Items)
 		case v.EmptyDir != nil:
-			err = makeFolder(dir)
+			err = makeDir(dir)
 		default:
 			err = errors.New("a volume of a kind that this cluster has not")
 		}
@@ -148,14 +149,14 @@ func (c *Cluster) mount(p *pod) (map[string]string, error) {
 func (c *Cluster) fill(dir, kind, namespace, name string, optional bool, items []item) error {
 	data, found := c.data(kind, namespace, name)
 	if !found && !optional {
-		return fmt.Errorf("%s %q not found", lower(kind), name)
+		return fmt.Errorf("%s %q not found", strings.ToLower(kind), name)
 	}
 	if items == nil {
 		for key := range data {
 			items = append(items, item{key, key})
 		}
 	}
-	if err := makeFolder(dir); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	for _, i := range items {
@@ -164,7 +165,7 @@ func (c *Cluster) fill(dir, kind, namespace, name string, optional bool, items [
 			continue
 		}
 		if !found {
-			return fmt.Errorf("references non-existent %s key: %s", lower(kind), i.Key)
+			return fmt.Errorf("references non-existent %s key: %s", strings.ToLower(kind), i.Key)
 		}
 		if err := writeFile(filepath.Join(dir, i.Path), text); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -35,6 +36,7 @@ func TestFrom(t *testing.T) {
 		"a library's internal":    {status.Error(codes.Unknown, "secret text"), 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
 		"a peer that is away":     {status.Error(codes.Unavailable, "dial tcp 10.0.0.7:9102: refused"), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
 		"a connection's":          {fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
+		"a broken answer":         {fmt.Errorf("read: %w", io.ErrUnexpectedEOF), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
 		"a database that stops":   {fmt.Errorf("begin: %w", &pgconn.PgError{Code: "57P01"}), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
 		"a database's constraint": {&pgconn.PgError{Code: "23505"}, 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
 		"a vendor's refusal":      {fmt.Errorf("secret: %w", status.Error(codes.PermissionDenied, "denied on projects/p/secrets/s")), 500, apierr.ReasonInternal, "internal error; quote the request id to support"},

@@ -2,15 +2,16 @@ package apierr
 
 import (
 	"errors"
+	"io"
 	"net"
 	"strings"
 )
 
 const textUnreachable = "a service that is needed for this is not available"
 
-// IsUnreachable reports whether err is that of a refused or broken connection, or of a database that is stopping,
-// starting or at its connection limit (SQLSTATE; Postgres manual, appendix A). What was asked may have been done if the
-// connection broke.
+// IsUnreachable reports whether err is that of a connection that was refused, broke, or ended in the middle of an answer,
+// or of a database that is stopping, starting or at its connection limit (SQLSTATE; Postgres manual, appendix A). What was
+// asked may have been done if the connection broke.
 func IsUnreachable(err error) bool {
 	if db, ok := errors.AsType[databaseError](err); ok {
 		switch state := db.SQLState(); state {
@@ -21,7 +22,7 @@ func IsUnreachable(err error) bool {
 		}
 	}
 	_, network := errors.AsType[*net.OpError](err)
-	return network
+	return network || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // databaseError is what drivers of SQL databases return for an error of the server.

@@ -3,7 +3,6 @@ package pgdb
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -35,8 +34,7 @@ func IsUnavailable(err error) bool {
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, answered := errors.AsType[*pgconn.PgError](err)
-	return apierr.IsUnreachable(err) || connecting && !answered ||
-		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.ErrUnexpectedEOF)
+	return apierr.IsUnreachable(err) || connecting && !answered || errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // IsLockConflict reports whether Postgres aborted a transaction because of its locks: it was chosen to end a deadlock, or
