@@ -32,6 +32,7 @@ import (
 	"google.golang.org/grpc"
 
 	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
 )
 
 // waitTimeout is how long a test waits for what must happen.
@@ -48,8 +49,8 @@ type harness struct {
 	dial    func(stack.Service) (*grpc.ClientConn, error)
 }
 
-// TestMain runs the tests, searches everything that their stacks have stored, logged and answered for secrets, and
-// stops the stacks.
+// TestMain runs the tests, stops the stacks that still run, and searches everything that all have stored, logged and
+// answered for secrets.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(run(m))
@@ -66,10 +67,8 @@ func run(m *testing.M) int {
 	errs := []error{responses.leaks()}
 	var used []*harness
 	for _, l := range stacks {
-		if l.harness != nil {
-			used = append(used, l.harness)
-			errs = append(errs, l.harness.close(ctx))
-		}
+		used = append(used, l.used...)
+		errs = append(errs, l.close(ctx))
 	}
 	errs = append(errs, exported.leaks())
 	if err := errors.Join(errs...); err != nil {
@@ -162,9 +161,12 @@ func member(service stack.Service, n int) string {
 	return fmt.Sprint(service, "-", n)
 }
 
-// close searches everything that the stack has stored and logged for secrets, and stops the stack.
+// close searches everything that the stack has stored and logged for secrets, and stops the stack. It removes the files
+// of Postgres, which can be large, and the folder in memory.
 func (h *harness) close(ctx context.Context) error {
-	return errors.Join(h.leaksInStores(ctx, &knownSecrets), h.Stop(ctx), h.leaksInFiles(&knownSecrets))
+	err := errors.Join(h.leaksInStores(ctx, &knownSecrets), h.Stop(ctx), h.leaksInFiles(&knownSecrets))
+	_ = os.RemoveAll(filepath.Join(h.State(), store.Postgres))
+	return err
 }
 
 func (h *harness) logs() string { return filepath.Join(h.State(), "log") }

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The stacks of the run. Each starts when the first test needs it, and stops after the last test. Tests of the shared
-// stack run beside each other. Tests of another stack may kill members, so they take turns.
+// The stacks of the run. Each starts when a test needs it. Tests of the shared stack run beside each other. Tests of
+// another stack may kill members, so they take turns.
 var (
 	shared = planned(plan{name: "shared"}).together()
 
@@ -25,9 +26,10 @@ var (
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
 	}})
 
-	// threeEgresses has three replicas of webhook-egress on one database, with leases as short as possible.
+	// threeEgresses has three replicas of webhook-egress on one database, with leases as short as possible. Failures in a
+	// row open no circuit, which a receiver that fails now and then would keep open.
 	threeEgresses = planned(plan{name: "three-egresses", replicas: map[stack.Service]int{stack.WebhookEgress: egresses}, settings: settings{
-		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight)},
+		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight), "WEBHOOK_EGRESS_BREAKER_FAILURES=1000"},
 	}})
 
 	paired = planned(twoGateways)
@@ -99,12 +101,16 @@ func pairOfEdges(t *testing.T) *harness    { t.Helper(); return edges.get(t) }
 func notifyStack(t *testing.T) *harness    { t.Helper(); return notifiers.get(t) }
 func pushStack(t *testing.T) *harness      { t.Helper(); return pushing.get(t) }
 
-// lazy is a stack that starts when the first test needs it.
+// lazy is a stack that starts when a test needs it and it isn't running. One whose tests take turns stops when a test
+// begins to use another stack, while none has or awaits this one: even an idle stack takes a tenth of a processor.
 type lazy struct {
-	plan    plan
-	turns   *turns // of its tests; nil where they run beside each other
-	once    sync.Once
+	plan  plan
+	turns *turns // of its tests; nil where they run beside each other
+
+	mu      sync.Mutex
+	tests   int // that have the stack or wait for it
 	harness *harness
+	used    []*harness // all that were started
 	err     error
 }
 
@@ -125,24 +131,89 @@ func (l *lazy) together() *lazy {
 // get returns the running stack, in the test's turn.
 func (l *lazy) get(t *testing.T) *harness {
 	t.Helper()
-	if l.turns != nil && !l.turns.has(root(t)) {
-		if stackTurns.has(root(t)) { // The test that has the stack may wait for this test to end.
+	if l.turns == nil {
+		takeStackTurn(t, false)
+	} else {
+		if stackTurns.has(root(t)) || takesTurns(root(t)) && !l.turns.has(root(t)) { // The test that has the stack may wait for this test to end.
 			t.Fatalf("the test needs the stack %s: use it before any other", l.plan.name)
 		}
+		l.count(1)
+		t.Cleanup(func() { l.count(-1) })
+		stackTurns.take(t, l.plan.name, true) // One for all tests of the stack.
 		l.turns.take(t, root(t), false)
 	}
-	stackTurns.take(t, root(t), l.turns != nil)
-	l.once.Do(func() { l.harness, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
-	if l.err != nil {
-		t.Fatalf("the stack %s does not start: %v", l.plan.name, l.err)
+	h, err := l.open(t)
+	if err != nil {
+		t.Fatalf("the stack %s does not start: %v", l.plan.name, err)
 	}
-	return l.harness
+	return h
+}
+
+func (l *lazy) open(t *testing.T) (*harness, error) {
+	t.Helper()
+	stopUnused(t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.harness == nil && l.err == nil {
+		if l.harness, l.err = l.plan.open(context.WithoutCancel(t.Context())); l.err == nil {
+			l.used = append(l.used, l.harness)
+		}
+	}
+	return l.harness, l.err
+}
+
+func (l *lazy) count(tests int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tests += tests
+}
+
+// stopUnused stops the stacks whose tests take turns and that no test has or awaits.
+func stopUnused(t *testing.T) {
+	t.Helper()
+	for _, l := range stacks {
+		if err := l.stopUnused(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("the stack %s, which has stopped: %v", l.plan.name, err)
+		}
+	}
+}
+
+func (l *lazy) stopUnused(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.turns == nil || l.tests > 0 {
+		return nil
+	}
+	return l.close(ctx)
+}
+
+// close searches the stack for secrets and stops it, if it runs.
+func (l *lazy) close(ctx context.Context) error {
+	h := l.harness
+	if l.harness = nil; h == nil {
+		return nil
+	}
+	return h.close(ctx)
+}
+
+// takesTurns reports whether a test has a stack whose tests take turns.
+func takesTurns(test string) bool {
+	return slices.ContainsFunc(stacks, func(l *lazy) bool { return l.turns != nil && l.turns.has(test) })
+}
+
+// takeStackTurn waits for the turn of a test to use a stack, which a test has that has a stack already.
+func takeStackTurn(t *testing.T, first bool) {
+	t.Helper()
+	if !takesTurns(root(t)) {
+		stackTurns.take(t, root(t), first)
+	}
 }
 
 // start starts a stack for one test, at whose end it is closed.
 func (p plan) start(t *testing.T) *harness {
 	t.Helper()
-	stackTurns.take(t, root(t), true)
+	takeStackTurn(t, true)
+	stopUnused(t)
 	h, err := p.open(t.Context())
 	if err != nil {
 		t.Fatalf("the stack %s does not start: %v", p.name, err)

@@ -17,8 +17,9 @@ import (
 // with no other test beside them. All other tests are parallel. They wait here, not in package testing, whose bound
 // would count a test that waits for its stack as one that runs.
 var (
-	// stackTurns are the turns of tests that use stacks. Such a test waits much of its time: for a vendor, a lease or a
-	// restart; the bounds of these waits leave room for one stack more than there are processors, and not for more.
+	// stackTurns are the turns of tests that use stacks; tests of a stack that they use one by one have one together. Such
+	// a test waits much of its time: for a vendor, a lease or a restart; the bounds of these waits leave room for one turn
+	// more than there are processors, and not for more.
 	stackTurns = newTurns(runtime.GOMAXPROCS(0) + 1)
 
 	// programTurns are the turns of parallel subtests that run programs of others, each of which keeps a processor busy.
@@ -30,7 +31,7 @@ type turns struct {
 	mu      sync.Mutex
 	ended   *sync.Cond
 	most    int
-	holders map[string]int // how many of a test and its subtests have its turn, by the test's name
+	holders map[string]int // how many tests and subtests have a turn together, by the name of the test or stack
 	first   int            // waiting tests that go before the others
 }
 
