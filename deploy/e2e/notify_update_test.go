@@ -74,9 +74,7 @@ func TestUpdateOnEveryChannel(t *testing.T) {
 		"channels": []string{"slack", "email", "webhook", "in_app"}, "subject": "Deploy <7>?", "message": "It waits & waits.", "actions": decide,
 		"target": object{"slack_channel": channel, "email": to, "url": receiver.url(), "user_id": "ann"},
 	})
-	// Another test may have the mail server refuse one sign-in of anyone.
-	first := strings.ReplaceAll(h.ended(t, organization, id).summary(), "auth credential_refused 535, ", "")
-	if first != "slack delivered, ok 200; email delivered, ok 250; webhook delivered, ok 200; in_app delivered, ok" {
+	if first := h.ended(t, organization, id).summary(); first != "slack delivered, ok 200; email delivered, ok 250; webhook delivered, ok 200; in_app delivered, ok" {
 		t.Fatalf("the question: %s", first)
 	}
 	answer := h.update(t, organization, id, object{"message": "Ann said yes."})

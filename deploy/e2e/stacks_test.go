@@ -29,7 +29,10 @@ var (
 	// threeEgresses has three replicas of webhook-egress on one database, with leases as short as possible. Failures in a
 	// row open no circuit, which a receiver that fails now and then would keep open.
 	threeEgresses = planned(plan{name: "three-egresses", replicas: map[stack.Service]int{stack.WebhookEgress: egresses}, settings: settings{
-		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight), "WEBHOOK_EGRESS_BREAKER_FAILURES=1000"},
+		stack.WebhookEgress: {
+			"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight),
+			"WEBHOOK_EGRESS_BREAKER_FAILURES=1000",
+		},
 	}})
 
 	paired = planned(twoGateways)

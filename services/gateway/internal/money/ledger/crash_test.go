@@ -124,24 +124,27 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			r, _, end := begin(t, store, filepath.Join(t.TempDir(), "spool"), 64<<20, mode)
 			var mu sync.Mutex
 			acknowledged := make(map[uuid.UUID]bool)
+			var loading sync.RWMutex // Nothing is committed while an image is recovered, or the next ones grow without end.
 			ctx, cancel := context.WithCancel(t.Context())
 			var load sync.WaitGroup
 			for range 8 {
 				load.Go(func() {
 					for ctx.Err() == nil {
 						e := entry("acme")
+						loading.RLock()
 						if err := r.Commit(ctx, e); err != nil {
 							t.Error(err)
 						}
 						mu.Lock()
 						acknowledged[e.ID] = true
 						mu.Unlock()
+						loading.RUnlock()
 					}
 				})
 			}
 			for range 10 {
 				<-time.After(20 * time.Millisecond)
-				killed(t, r, &mu, acknowledged)
+				killed(t, r, &mu, acknowledged, &loading)
 			}
 			cancel()
 			load.Wait()
@@ -154,8 +157,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// killed recovers an image of this moment into a copy of the store.
-func killed(t *testing.T, r running, mu *sync.Mutex, acknowledged map[uuid.UUID]bool) {
+// killed recovers an image of this moment into a copy of the store, while nothing loads the ledger.
+func killed(t *testing.T, r running, mu *sync.Mutex, acknowledged map[uuid.UUID]bool, loading *sync.RWMutex) {
 	t.Helper()
 	mu.Lock()
 	before := make([]uuid.UUID, 0, len(acknowledged))
@@ -165,6 +168,8 @@ func killed(t *testing.T, r running, mu *sync.Mutex, acknowledged map[uuid.UUID]
 	mu.Unlock()
 	root := image(t, r.root, 0)
 	there := r.store.ids()
+	loading.Lock()
+	defer loading.Unlock()
 	next := newMemory()
 	recoverImage(t, next, root)
 	for _, id := range before {
