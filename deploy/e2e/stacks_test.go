@@ -137,19 +137,26 @@ func (l *lazy) get(t *testing.T) *harness {
 	if l.turns == nil {
 		takeStackTurn(t, false)
 	} else {
-		if stackTurns.has(root(t)) || takesTurns(root(t)) && !l.turns.has(root(t)) { // The test that has the stack may wait for this test to end.
-			t.Fatalf("the test needs the stack %s: use it before any other", l.plan.name)
-		}
-		l.count(1)
-		t.Cleanup(func() { l.count(-1) })
-		stackTurns.take(t, l.plan.name, true) // One for all tests of the stack.
-		l.turns.take(t, root(t), false)
+		l.takeTurn(t)
 	}
 	h, err := l.open(t)
 	if err != nil {
 		t.Fatalf("the stack %s does not start: %v", l.plan.name, err)
 	}
 	return h
+}
+
+// takeTurn waits for the test's turn at the stack. All tests that have or await it have one of [stackTurns] together.
+func (l *lazy) takeTurn(t *testing.T) {
+	t.Helper()
+	test := root(t)
+	if stackTurns.has(test) || takesTurns(test) && !l.turns.has(test) { // The test that has the stack may wait for this one to end.
+		t.Fatalf("the test needs the stack %s: use it before any other", l.plan.name)
+	}
+	l.count(1)
+	t.Cleanup(func() { l.count(-1) })
+	stackTurns.take(t, l.plan.name, true)
+	l.turns.take(t, test, false)
 }
 
 func (l *lazy) open(t *testing.T) (*harness, error) {

@@ -49,6 +49,7 @@ func TestResultsShareATransaction(t *testing.T) {
 				store.waiting = jobs(slices.Repeat([]string{"a"}, tt.jobs)...)
 				var sent atomic.Int64
 				runWith(t, 128, store, func(map[string]string) dispatch.Reply {
+					// Of the bubble's time: the claim, whose free slots count as in flight, has ended when an answer comes.
 					time.Sleep(time.Duration(sent.Add(1)%8) * time.Millisecond)
 					return dispatch.Reply{Status: http.StatusOK}
 				}, time.Minute)
