@@ -180,6 +180,8 @@ QUICK := -vet=off -ldflags=-w
 # Tests wait for much of their time, and the linker for the disk: one package more than processors keeps these busy.
 MORE_PACKAGES := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test isolate e2e k8s bench: export TMPDIR = $(shell .ci/tmpdir)
+# Compiler, linker and tests collect less garbage: a fifth less processor time. Services of black-box tests run as shipped.
+test: export GOGC := $(or $(GOGC),400)
 
 test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
 	@$(STORES) $(DEV) tests -- go test -race $(QUICK) $(MORE_PACKAGES) -timeout 10m work
