@@ -217,7 +217,7 @@ func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}
-	f := &face{name: name, runner: runner}
+	f := &face{name: name, runner: runner, began: time.Now()}
 	// Requests continue after ctx ends, until the drain cuts them.
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	f.end = end
@@ -241,8 +241,10 @@ type face struct {
 	runner *lifecycle.Runner
 	// end ends the contexts of all requests.
 	end context.CancelCauseFunc
-	// early counts the requests in progress that began before the drain.
-	early atomic.Int64
+	// early counts the requests in progress that began before the drain, and ended is when the last of them ended, in
+	// nanoseconds since began.
+	early, ended atomic.Int64
+	began        time.Time
 }
 
 // reuseWindow is how long a client may take to send its next request on a connection that has just delivered a
@@ -256,10 +258,7 @@ const (
 // no "Connection: close". The listener therefore stays open until those requests have ended and reuseWindow has passed:
 // a client that reuses such a connection at once gets a response, now with "Connection: close".
 func (f *face) stop(ctx context.Context) error {
-	for last := (time.Time{}); f.early.Load() > 0 || time.Since(last) < reuseWindow; {
-		if f.early.Load() > 0 {
-			last = time.Now()
-		}
+	for f.mayBeReused() {
 		select {
 		case <-ctx.Done():
 			return f.close(ctx)
@@ -267,6 +266,15 @@ func (f *face) stop(ctx context.Context) error {
 		}
 	}
 	return f.close(ctx)
+}
+
+// mayBeReused reports whether a client has, or is about to get, a connection that no response has declared closed.
+func (f *face) mayBeReused() bool {
+	if f.early.Load() > 0 {
+		return true
+	}
+	ended := f.ended.Load()
+	return ended > 0 && time.Since(f.began)-time.Duration(ended) < reuseWindow
 }
 
 // errDrained is the cause of the cancellation of requests that outlasted the drain.
@@ -306,11 +314,15 @@ func (f *face) awaitTaken(ctx context.Context) {
 // connection is then left on which a client might just be sending a request, which it could not safely repeat.
 func (f *face) closeWhenDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.early.Add(1)
 		if f.runner.Draining() {
+			f.early.Add(-1)
 			w.Header().Set("Connection", "close")
 		} else {
-			f.early.Add(1)
-			defer f.early.Add(-1)
+			defer func() {
+				f.ended.Store(int64(time.Since(f.began)))
+				f.early.Add(-1)
+			}()
 		}
 		next.ServeHTTP(w, r)
 	})

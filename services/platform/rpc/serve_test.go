@@ -218,16 +218,27 @@ func TestDrainLetsGoOfConnections(t *testing.T) {
 }
 
 // A caller whose response arrived during the drain may send its next request at once, because that response did not say
-// that the connection closes.
+// that the connection closes; also if no request is in progress any more when the face begins to stop.
 func TestDrainAnswersTheNextRequest(t *testing.T) {
 	t.Parallel()
-	started, release := make(chan struct{}), make(chan struct{})
+	t.Run("in progress", func(t *testing.T) { t.Parallel(); askTwiceDuringDrain(t, false) })
+	t.Run("just finished", func(t *testing.T) { t.Parallel(); askTwiceDuringDrain(t, true) })
+}
+
+// askTwiceDuringDrain sends a request before the drain and another one when the response to the first has arrived. With
+// finished, the face begins to stop only after that response.
+func askTwiceDuringDrain(t *testing.T, finished bool) {
+	t.Helper()
+	started, release, received := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) {
 		once.Do(func() { close(started); <-release })
 		return in, nil
 	})
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: 10 * time.Second})
+	if finished { // Steps run in order of registration.
+		runner.OnDrain("response", func(context.Context) error { <-received; return nil })
+	}
 	httpAddr := testkit.FreeAddress(t)
 	if err := rpc.ServeHTTP(t.Context(), runner, "http", httpAddr, b.server.Handler(), nil); err != nil {
 		t.Fatal(err)
@@ -263,6 +274,7 @@ func TestDrainAnswersTheNextRequest(t *testing.T) {
 			t.Errorf("status %d, the connection ends: %v, want %v", resp.StatusCode, resp.Close, ends)
 		}
 		if !ends {
+			close(received)
 			ask()
 		}
 	}
