@@ -35,13 +35,14 @@ func (h *harness) keyByOperator(t *testing.T, method, path string, body any, sta
 	return k
 }
 
-// awaitRefusal waits until every replica refuses a key.
-func awaitRefusal(t *testing.T, within time.Duration, replicas []client) {
+// awaitRefusal waits until every replica refuses calls with a status. Each replica learns by itself of what the others
+// serve and of what is changed.
+func awaitRefusal(t *testing.T, within time.Duration, replicas []client, status int) {
 	t.Helper()
-	for _, replica := range replicas {
-		waitFor(t, within, "the refusal of a key", func() error {
-			if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusUnauthorized {
-				return fmt.Errorf("status %d", a.status)
+	for i, replica := range replicas {
+		waitFor(t, within, "the refusal of calls", func() error {
+			if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != status {
+				return fmt.Errorf("replica %d: status %d, want %d", i, a.status, status)
 			}
 			return nil
 		})
@@ -86,7 +87,7 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	if took := time.Since(rotated); took > overlap {
 		t.Errorf("the calls took %s, want less than the overlap of %s", took, overlap)
 	}
-	awaitRefusal(t, overlap+2*time.Second, h.both(old.Key))
+	awaitRefusal(t, overlap+2*time.Second, h.both(old.Key), http.StatusUnauthorized)
 	for _, replica := range h.both(next.Key) {
 		replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 	}
@@ -116,7 +117,7 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 				replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 			}
 			end(k.ID)
-			awaitRefusal(t, time.Second, h.both(k.Key))
+			awaitRefusal(t, time.Second, h.both(k.Key), http.StatusUnauthorized)
 		})
 	}
 	t.Run("expired", func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 		replicas[1].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 		soon := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
 		h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": soon}, http.StatusOK)
-		awaitRefusal(t, 3*time.Second, replicas)
+		awaitRefusal(t, 3*time.Second, replicas, http.StatusUnauthorized)
 		h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": nil}, http.StatusOK)
 		for _, replica := range replicas {
 			waitFor(t, time.Second, "the key's return", func() error {

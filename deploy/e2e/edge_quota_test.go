@@ -55,6 +55,7 @@ func TestEdgeQuotas(t *testing.T) {
 		if served := h.callConcurrently(t, k.Key, 2*most); served < most || served > most+leases {
 			t.Errorf("%d served, want %d to %d", served, most, most+leases)
 		}
+		awaitRefusal(t, waitTimeout, h.both(k.Key), http.StatusTooManyRequests)
 		a := h.both(k.Key)[1].post(t, chatRoute, ask("sandbox", "hello"))
 		if f := a.refused(t, http.StatusTooManyRequests, "quota_exceeded", ""); f.Class != "rate_limit" || f.RetryAfter < 1 {
 			t.Errorf("error %+v", f)
@@ -120,12 +121,7 @@ func TestEdgeQuotas(t *testing.T) {
 		h.operator(secondEdge).do(t, http.MethodPut, "/admin/v1/plans/"+name, object{
 			"limits": []object{{"meter": "calls", "period": "month", "amount": 1, "kind": "hard"}},
 		}).want(t, http.StatusOK)
-		waitFor(t, time.Second, "the change of the plan", func() error {
-			if a := first.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusTooManyRequests {
-				return fmt.Errorf("status %d", a.status)
-			}
-			return nil
-		})
+		awaitRefusal(t, time.Second, []client{first}, http.StatusTooManyRequests)
 		h.operator(stack.Edge).do(t, http.MethodDelete, "/admin/v1/plans/"+name, nil).refused(t, http.StatusConflict, "conflict", "1 organizations")
 	})
 }
@@ -145,14 +141,7 @@ func TestEdgeQuotaOfTokens(t *testing.T) {
 	h.awaitPlan(t, k.Key, name)
 	replicas := h.both(k.Key)
 	replicas[0].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
-	for i, replica := range replicas {
-		waitFor(t, waitTimeout, "the refusal of a call beyond the tokens", func() error {
-			if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusTooManyRequests {
-				return fmt.Errorf("replica %d: status %d", i, a.status)
-			}
-			return nil
-		})
-	}
+	awaitRefusal(t, waitTimeout, replicas, http.StatusTooManyRequests)
 	waitFor(t, waitTimeout, "the tokens of the ledger", func() error {
 		var limits struct {
 			Limits []struct {

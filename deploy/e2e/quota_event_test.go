@@ -55,9 +55,7 @@ func TestQuotaEventsOverReplicas(t *testing.T) {
 		}
 	}
 	h.callConcurrently(t, k.Key, most/2)
-	for _, client := range clients {
-		client.post(t, chatRoute, ask("sandbox", "hello")).refused(t, http.StatusTooManyRequests, "quota_exceeded", "")
-	}
+	awaitRefusal(t, waitTimeout, clients, http.StatusTooManyRequests)
 	for _, member := range []string{string(stack.WebhookEgress), string(stack.Control)} {
 		if err := h.Restart(t.Context(), member); err != nil {
 			t.Fatal(err)
