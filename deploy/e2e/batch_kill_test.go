@@ -66,7 +66,9 @@ func (f *batchFeed) next(t *testing.T) int {
 func TestBatchOverKills(t *testing.T) {
 	t.Parallel()
 	const unanswered, kills = 5, 2
-	h := twoGateways.start(t)
+	pair := twoGateways
+	pair.idle = true // A job that a killed replica held is free after half a minute.
+	h := pair.start(t)
 	organization := unique("org")
 	h.limit(t, organization, 1e6)
 	c := h.service(secondGateway, organization)

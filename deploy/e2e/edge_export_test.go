@@ -96,7 +96,7 @@ func difference(want, got map[meter]*big.Rat) error {
 // have in the end, each event counted once, is exactly what the edge counted and what the ledger has.
 func TestExportIsExactOverKills(t *testing.T) {
 	t.Parallel()
-	h := plan{name: "exports", fakes: []stack.Fake{stack.FakeBilling}}.start(t)
+	h := plan{name: "exports", idle: true, fakes: []stack.Fake{stack.FakeBilling}}.start(t)
 	organization := unique("org")
 	ai := h.customer(t, organization, "ai", "read")
 	var faults []rule

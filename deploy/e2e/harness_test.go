@@ -100,6 +100,7 @@ type plan struct {
 	bin      string                // folder of other programs than this tree's
 	policy   string                // file of another policy than the shipped one
 	tools    string                // the policy's section tools, if it is another than approvedTools
+	idle     bool                  // the test waits for most of a minute or longer, and the stack has hardly anything to do
 }
 
 // open starts the stack in a new folder.

@@ -44,7 +44,7 @@ type disturbance struct {
 // QUOTA_FOR is the time of the load; the default is short, and long enough for a minute with all that happens.
 func TestTokenLimitsHold(t *testing.T) {
 	t.Parallel()
-	h := plan{name: "limited", replicas: map[stack.Service]int{stack.Gateway: 3}, vendors: []vendor{limitedVendor}}.start(t)
+	h := plan{name: "limited", replicas: map[stack.Service]int{stack.Gateway: 3}, vendors: []vendor{limitedVendor}, idle: true}.start(t)
 	h.script(t, stack.FakeProvider, rule{Match: limitedVendor.match(), Action: object{
 		"delay_ms": 300, "answer": object{"text": "as expected", "usage": object{"input": limitedTokens / 2, "output": limitedTokens / 2}},
 	}})

@@ -222,7 +222,11 @@ func takeStackTurn(t *testing.T, first bool) {
 // start starts a stack for one test, at whose end it is closed.
 func (p plan) start(t *testing.T) *harness {
 	t.Helper()
-	takeStackTurn(t, true)
+	if p.idle {
+		idleTurns.take(t, root(t), true)
+	} else {
+		takeStackTurn(t, true)
+	}
 	stopUnused(t)
 	h, err := p.open(t.Context())
 	if err != nil {

@@ -96,7 +96,7 @@ func (a payingAgent) pays(payee string) []rule {
 // on a phone.
 func TestAgentsPay(t *testing.T) {
 	t.Parallel()
-	h := plan{name: "paying", tools: stack.ToolRules, fakes: []stack.Fake{stack.FakeTools}}.start(t)
+	h := plan{name: "paying", idle: true, tools: stack.ToolRules, fakes: []stack.Fake{stack.FakeTools}}.start(t)
 	t.Run("agents", func(t *testing.T) {
 		npm := clients(t)
 		for _, agent := range payingAgents {

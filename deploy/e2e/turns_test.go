@@ -22,6 +22,9 @@ var (
 	// more than there are processors, and not for more.
 	stackTurns = newTurns(runtime.GOMAXPROCS(0) + 1)
 
+	// idleTurns are those of the tests of idle plans: one is beside the tests that have one of stackTurns.
+	idleTurns = newTurns(1)
+
 	// programTurns are the turns of parallel subtests that run programs of others, each of which keeps a processor busy.
 	programTurns = newTurns(runtime.GOMAXPROCS(0))
 )
