@@ -93,10 +93,10 @@ type Options struct {
 	Counter   Counter
 	Relay     Relay
 	Sockets   Sockets
+	// Documents are those of Table by path, see [Documents]; nil serves none.
+	Documents map[string]http.Handler
 	// Drain calls end in a goroutine of its own once the edge drains, unless it is stopped before. It may be nil.
-	// Bounds are those of Relay, which the page of documents states.
-	Bounds proxy.Bounds
-	Drain  func(end func()) (stop func() bool)
+	Drain func(end func()) (stop func() bool)
 	// Control is the way to the role control; nil serves none of its paths.
 	Control *Control
 	// Open holds unauthenticated handlers by path, such as probes.
@@ -126,7 +126,7 @@ func New(options Options) (http.Handler, error) {
 	if err := a.mountRoutes(); err != nil {
 		return nil, err
 	}
-	if err := a.mountCatalog(options.Table); err != nil {
+	if err := a.mountMeta(); err != nil {
 		return nil, err
 	}
 	if options.Control != nil {

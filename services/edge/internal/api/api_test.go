@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,6 +77,15 @@ func (x *world) Connect(w http.ResponseWriter, _ *http.Request, call proxy.Call)
 	return proxy.Session{Code: 1000, Requests: 3, Counted: 2}, nil
 }
 
+// documents are those of the whole table, which worlds share: to make them takes longer than all else of a world.
+var documents = sync.OnceValues(func() (map[string]http.Handler, error) {
+	table, err := route.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return api.Documents(table, proxy.Bounds{Body: 1 << 20, BodyTime: time.Minute, WriteTime: time.Minute})
+})
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorldWith(t, nil)
@@ -112,11 +122,15 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	for _, r := range table.Routes {
 		upstreams[r.Upstream] = &url.URL{Scheme: "http", Host: r.Upstream}
 	}
+	shared, err := documents()
+	if err != nil {
+		t.Fatal(err)
+	}
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier, Users: x.users,
-		Bounds:  proxy.Bounds{Body: 1 << 20, BodyTime: time.Minute, WriteTime: time.Minute},
-		Limiter: limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control,
+		Documents: shared,
+		Limiter:   limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/gen"
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/reference"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/internal/site"
@@ -20,29 +21,35 @@ const (
 	keysPath    = "/product/v1/_meta/jwks"
 )
 
-// mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. They are public and need no
-// key: they reveal only which product a route belongs to. It also mounts the limits of a key, which any key may read.
-func (a *API) mountCatalog(table route.Table) error {
+// Documents returns the list of routes of a table, its OpenAPI document, and the customers' page, which states the bounds
+// of requests, by path. They are public and need no key: they reveal only which product a route belongs to.
+func Documents(table route.Table, bounds proxy.Bounds) (map[string]http.Handler, error) {
 	catalog, err := json.Marshal(table)
 	if err != nil {
-		return fmt.Errorf("catalog: %w", err)
+		return nil, fmt.Errorf("catalog: %w", err)
 	}
 	document, err := newDocument(table)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	codes, err := fs.ReadFile(gen.OpenAPI, "openapi/errors.json")
 	if err != nil {
-		return fmt.Errorf("error codes: %w", err)
+		return nil, fmt.Errorf("error codes: %w", err)
 	}
-	b := a.options.Bounds
-	open, err := reference.Handlers(table, document, codes, reference.Limits{Body: b.Body, BodyTime: b.BodyTime, WriteTime: b.WriteTime})
+	limits := reference.Limits{Body: bounds.Body, BodyTime: bounds.BodyTime, WriteTime: bounds.WriteTime}
+	all, err := reference.Handlers(table, document, codes, limits)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	open[apidoc.DocumentPath] = apidoc.Fixed("application/json", document)
-	open[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
-	for path, h := range open {
+	all[apidoc.DocumentPath] = apidoc.Fixed("application/json", document)
+	all[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
+	return all, nil
+}
+
+// mountMeta mounts what describes the face and its callers: the documents, the site, the limits of a key, which any key
+// may read, and the public keys of tokens.
+func (a *API) mountMeta() error {
+	for path, h := range a.options.Documents {
 		serve := func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 			h.ServeHTTP(w, r)
 			return nil

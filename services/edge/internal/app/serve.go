@@ -174,7 +174,10 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
 	o.Open["GET /{$}"] = http.RedirectHandler(apidoc.PagePath, http.StatusSeeOther)
-	o.Upstreams, o.Relay, o.Bounds = cfg.upstreams(), proxy.New(transport, token, cfg.bounds()), cfg.bounds()
+	if o.Documents, err = api.Documents(o.Table, cfg.bounds()); err != nil {
+		return err
+	}
+	o.Upstreams, o.Relay = cfg.upstreams(), proxy.New(transport, token, cfg.bounds())
 	o.Control = wayToControl(cfg, transport, refresh)
 	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
 		return err

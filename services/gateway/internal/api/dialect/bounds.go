@@ -162,10 +162,12 @@ func shownName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), most)], "?")
 }
 
+var separators = strings.NewReplacer("_", "", "-", "")
+
 // squeeze removes what separates the words of a name.
 func squeeze(name string) string {
 	if strings.IndexByte(name, '_') < 0 && strings.IndexByte(name, '-') < 0 {
 		return name
 	}
-	return strings.NewReplacer("_", "", "-", "").Replace(name)
+	return separators.Replace(name)
 }

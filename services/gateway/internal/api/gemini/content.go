@@ -230,12 +230,14 @@ func isSound(kind string) bool {
 	return strings.HasPrefix(kind, "audio/") || strings.HasPrefix(kind, "video/")
 }
 
+var standardAlphabet = strings.NewReplacer("-", "+", "_", "/")
+
 // standard returns base64 in the standard alphabet: this API takes that for URLs, too.
 func standard(data string) string {
 	if !strings.ContainsAny(data, "-_") {
 		return data
 	}
-	data = strings.NewReplacer("-", "+", "_", "/").Replace(data)
+	data = standardAlphabet.Replace(data)
 	if rest := len(data) % 4; rest > 1 && !strings.HasSuffix(data, "=") {
 		data += "=="[:4-rest]
 	}

@@ -33,8 +33,10 @@ func known(list ...string) names {
 	return n
 }
 
+var separators = strings.NewReplacer("_", "", "-", "")
+
 func squeeze(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	return strings.ToLower(separators.Replace(name))
 }
 
 // snake returns a name in snake case.
