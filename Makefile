@@ -175,8 +175,8 @@ pin-images: $(CRANE) ## write the digests that registries have today behind the 
 ##@ Test
 
 .PHONY: test isolate e2e soak k8s alerts bench load ci
-# `make lint` vets tests, too. Linking without debug information takes a quarter less processor time.
-QUICK := -vet=off -ldflags=-w
+# `make lint` vets tests, too. Linking without symbols for debuggers takes a quarter less processor time.
+QUICK := -vet=off '-ldflags=-s -w'
 # Tests wait for much of their time, and the linker for the disk: one package more than processors keeps these busy.
 MORE_PACKAGES := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test isolate e2e k8s bench: export TMPDIR = $(shell .ci/tmpdir)
@@ -187,8 +187,9 @@ test: dev ## every test with -race, on a Postgres and a Redis that it starts its
 	@$(STORES) $(DEV) tests -- go test -race $(QUICK) $(MORE_PACKAGES) -timeout 10m work
 	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref ./services/gateway/internal/custody/identity/cloud
 
-isolate: ## each module builds by itself, as its image does
-	@for module in $(MODULES); do (cd $$module && GOWORK=off go build -ldflags=-w ./...) || exit 1; done
+# `go list -export` compiles and doesn't link: the tests have linked the same packages.
+isolate: ## each module compiles by itself, as in its image
+	@for module in $(MODULES); do (cd $$module && GOWORK=off go list -export ./... >/dev/null) || exit 1; done
 
 e2e: dev $(BUF) $(PROTO)/.stamp ## black-box tests over HTTP and gRPC against the built binaries
 	@$(DEV) tests -- go test -count=1 -tags e2e $(QUICK) -timeout 40m ./deploy/e2e/... ./deploy/compose/...

@@ -82,7 +82,7 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "e2e: look into", h.logs())
 		}
 	}
-	removePrograms()
+	removeBuilds()
 	return code
 }
 
@@ -98,6 +98,7 @@ type plan struct {
 	secure   *stack.Authority      // issues the certificates of mutual TLS; nil for plain text
 	vendors  []vendor              // in addition to those of every stack; with bin, all there are
 	bin      string                // folder of other programs than this tree's
+	template string                // state folder of their databases; "" makes new ones
 	policy   string                // file of another policy than the shipped one
 	tools    string                // the policy's section tools, if it is another than approvedTools
 	idle     bool                  // the test waits for most of a minute or longer, and the stack has hardly anything to do
@@ -106,21 +107,15 @@ type plan struct {
 // open starts the stack in a new folder.
 func (p plan) open(ctx context.Context) (*harness, error) {
 	if p.bin == "" {
-		bin, err := programs()
-		if err != nil {
+		if err := p.takePrograms(); err != nil {
 			return nil, err
 		}
-		p.bin, p.vendors = bin, slices.Concat(vendors, p.vendors)
 	}
-	root, err := os.MkdirTemp("", "switchyard-e2e-"+p.name+"-")
+	root, err := temporary(p.name)
 	if err != nil {
 		return nil, err
 	}
 	h := &harness{root: root, vendors: p.vendors, policy: cmp.Or(p.policy, shippedPolicy), tools: cmp.Or(p.tools, approvedTools)}
-	// Postgres may run as another user, which must be able to enter the folder.
-	if err := os.Chmod(root, 0o755); err != nil {
-		return nil, err
-	}
 	if err := h.writeFiles(""); err != nil {
 		return nil, err
 	}
@@ -139,9 +134,20 @@ func (p plan) open(ctx context.Context) (*harness, error) {
 	return h, h.addStackSecrets()
 }
 
+// takePrograms makes the plan one of this tree's programs.
+func (p *plan) takePrograms() (err error) {
+	if p.bin, err = programs(); err != nil {
+		return err
+	}
+	p.vendors = slices.Concat(vendors, p.vendors)
+	p.template, err = template()
+	return err
+}
+
 func (p plan) options(h *harness) stack.Options {
 	return stack.Options{
 		State:    filepath.Join(h.root, "state"),
+		Template: p.template,
 		Bin:      p.bin,
 		Fakes:    append([]stack.Fake{stack.FakeProvider, stack.FakeWebhook}, p.fakes...),
 		Replicas: p.replicas, Authority: p.secure,
@@ -184,25 +190,49 @@ func (h *harness) webhookSettings() []string {
 // binFolder is the environment variable that names a folder of prebuilt programs to test, such as those of an image.
 const binFolder = "SWITCHYARD_E2E_BIN"
 
-var built []string // folders of programs, which TestMain removes
+// builds returns the folder of all that is built once for all stacks. TestMain removes it.
+var builds = sync.OnceValues(func() (string, error) { return temporary("builds") })
 
-// programs returns the folder of this tree's programs, which are built once for all stacks.
+// programs returns the folder of this tree's programs.
 var programs = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv(binFolder); bin != "" {
 		return bin, nil
 	}
-	bin, err := os.MkdirTemp("", "switchyard-e2e-bin-")
+	folder, err := builds()
 	if err != nil {
 		return "", err
 	}
-	built = append(built, bin)
+	bin := filepath.Join(folder, "bin")
 	return bin, stack.Build(context.Background(), "../..", bin)
 })
 
-func removePrograms() {
-	for _, bin := range built {
-		_ = os.RemoveAll(bin)
+// template returns a state folder with the databases of this tree's programs.
+var template = sync.OnceValues(func() (string, error) {
+	bin, err := programs()
+	if err != nil {
+		return "", err
 	}
+	folder, err := builds()
+	if err != nil {
+		return "", err
+	}
+	state := filepath.Join(folder, "template")
+	return state, stack.Migrate(context.Background(), stack.Options{State: state, Bin: bin})
+})
+
+func removeBuilds() {
+	if folder, err := builds(); err == nil {
+		_ = os.RemoveAll(folder)
+	}
+}
+
+// temporary makes a folder that Postgres, which may run as another user, can enter.
+func temporary(name string) (string, error) {
+	folder, err := os.MkdirTemp("", "switchyard-e2e-"+name+"-")
+	if err != nil {
+		return "", err
+	}
+	return folder, os.Chmod(folder, 0o755)
 }
 
 // unique returns a name that no other test has.

@@ -31,7 +31,7 @@ func TestSlackRate(t *testing.T) {
 // sendBurst sends several messages to one URL by both replicas, and returns the messages that Slack accepted.
 func (h *harness) sendBurst(t *testing.T) []slackPost {
 	t.Helper()
-	const messages = 6
+	const messages = 4
 	organization, mark := unique("org"), unique("mark")
 	url, path := h.hook()
 	h.script(t, stack.FakeSlack, rule{Match: object{"path": path}, Times: 2, Action: object{"status": 429, "retry_after": "1"}})

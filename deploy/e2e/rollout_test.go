@@ -36,15 +36,19 @@ var programsBefore = sync.OnceValues(func() (bin string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if bin, err = os.MkdirTemp("", "switchyard-e2e-bin-"); err != nil {
+	folder, err := builds()
+	if err != nil {
 		return "", err
 	}
-	built = append(built, bin)
+	bin = filepath.Join(folder, "bin-before")
+	if err := stack.Build(context.Background(), tree, bin); err != nil {
+		return "", err
+	}
 	policy, err := os.ReadFile(filepath.Join(tree, policyInTree))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(bin, releasePolicy), policy, 0o600)
 	}
-	return bin, errors.Join(err, stack.Build(context.Background(), tree, bin), forgetNewSettings(bin))
+	return bin, errors.Join(err, forgetNewSettings(bin))
 })
 
 // releasePolicy is the previous release's policy file in the folder of its programs: operators keep theirs over an

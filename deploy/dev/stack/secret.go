@@ -56,6 +56,9 @@ func (v vault) write(name, secret string) error {
 	return nil
 }
 
+// secretsFolder is the vault's folder in the state folder.
+const secretsFolder = "secrets"
+
 // Names of the secrets' files.
 const (
 	serviceToken   = "service-token"
@@ -88,10 +91,11 @@ const (
 	fakesCA        = "fakes-ca.pem"
 	fakesKey       = "fakes-key.pem" // with its certificate, which a restart must not change
 	redisURL       = "redis-url"
+	databaseFolder = "database" // a password and a URL per service
 )
 
-func databasePassword(s Service) string { return filepath.Join("database", s.schema()+".password") }
-func databaseURL(s Service) string      { return filepath.Join("database", s.schema()+".url") }
+func databasePassword(s Service) string { return filepath.Join(databaseFolder, s.schema()+".password") }
+func databaseURL(s Service) string      { return filepath.Join(databaseFolder, s.schema()+".url") }
 
 // Secrets holds the secrets that a client of the stack needs. They are for tests and for the settings file, not for
 // printing.
