@@ -18,10 +18,14 @@ func BenchmarkChat(b *testing.B) {
 	relay := httptest.NewServer(thinRelay(bench.vendor.URL + "/v1/chat/completions"))
 	defer relay.Close()
 	relayed := strings.Replace(body, "first/ok", "ok", 1)
+	const options = `,"max_completion_tokens":1000,"temperature":0.2,"top_p":0.9,"presence_penalty":0.1,"frequency_penalty":0.1,"parallel_tool_calls":true,` +
+		`"tools":[{"type":"function","function":{"name":"get_weather","description":"The weather of a place","parameters":{"type":"object",` +
+		`"properties":{"place_name":{"type":"string"},"number_of_days":{"type":"integer"}},"required":["place_name"]}}}]}`
 	for _, target := range []struct{ name, url, body string }{
 		{"direct", bench.vendor.URL + "/v1/chat/completions", relayed},
 		{"relay", relay.URL, relayed},
 		{"gateway", bench.http.URL + "/v1/llm/chat", body},
+		{"gateway by openai", bench.http.URL + "/v1/chat/completions", strings.TrimSuffix(body, "}") + options},
 		{"gateway by protojson", bench.http.URL + "/v1/llm/chat", strings.Replace(body, "model", `\u006dodel`, 1)},
 	} {
 		b.Run(target.name, func(b *testing.B) { load(b, target.url, target.body, 1) })
