@@ -177,8 +177,8 @@ pin-images: $(CRANE) ## write the digests that registries have today behind the 
 .PHONY: test isolate e2e soak k8s alerts bench load ci
 # `make lint` vets tests, too. Linking without symbols for debuggers takes a quarter less processor time.
 QUICK := -vet=off '-ldflags=-s -w'
-# Tests wait for much of their time, and the linker for the disk: one package more than processors keeps these busy.
-MORE_PACKAGES := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Tests wait for much of their time, and the linker for the disk: two packages more than processors keep these busy.
+MORE_PACKAGES := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 test isolate e2e k8s bench: export TMPDIR = $(shell .ci/tmpdir)
 # Compiler, linker and tests collect less garbage: a fifth less processor time. Services of black-box tests run as shipped.
 test: export GOGC := $(or $(GOGC),400)
