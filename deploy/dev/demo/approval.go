@@ -27,6 +27,7 @@ const (
 
 	listingTimeout = 15 * time.Second
 	linkTimeout    = 15 * time.Second
+	rowTimeout     = 2 * time.Second
 )
 
 // approve has an agent make a large payment, which a rule of the policy holds, and approves it as a person does: by the link
@@ -282,11 +283,13 @@ func (s *show) row(ctx context.Context, since time.Time) error {
 			Cents     float64 `json:"cost_cents"`
 		} `json:"records"`
 	}
-	if err := s.get(ctx, s.env.GatewayURL+"/v1/usage?"+query.Encode(), &page); err != nil {
+	// A transaction that is in progress anywhere in Postgres delays the feed.
+	err := until(ctx, rowTimeout, "the call's row of the ledger", func(ctx context.Context) (bool, error) {
+		err := s.get(ctx, s.env.GatewayURL+"/v1/usage?"+query.Encode(), &page)
+		return len(page.Records) > 0, err
+	})
+	if err != nil {
 		return err
-	}
-	if len(page.Records) == 0 {
-		return errors.New("the ledger has no row of the call")
 	}
 	r := page.Records[len(page.Records)-1]
 	s.fact("ledger", "%s %s/%s, %s, %g cents", r.Operation, r.Provider, r.Model, r.Outcome, r.Cents)

@@ -76,7 +76,7 @@ func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
 		{"a call is refused", func(f *fakeStack) { f.payments.refused = true }, "the call is refused: the definition changed"},
 		{"the form is not the page's", func(f *fakeStack) { f.payments.stale = true }, "the page answered 200, and its form 403"},
 		{"a call is made twice", func(f *fakeStack) { f.payments.twice = true }, "not made exactly once"},
-		{"a call is not billed", func(f *fakeStack) { f.payments.unbilled = true }, "no row of the call"},
+		{"a call is not billed", func(f *fakeStack) { f.payments.unbilled = true }, "the call's row of the ledger: not within"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
