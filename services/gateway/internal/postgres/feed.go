@@ -3,10 +3,14 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
@@ -14,11 +18,14 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// List implements ledger.Feed. A transaction that stays open anywhere in the server delays the feed; the feed never
-// skips an entry.
+// List implements ledger.Feed. A transaction that is in progress anywhere in the server delays later entries. List waits
+// a moment for its end, so that readers see the calls that were answered before; the feed never skips an entry.
 func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Position, limit int) ([]ledger.Record, error) {
 	if err := awaitEntries(ctx, l.pool); err != nil {
 		return nil, fmt.Errorf("list ledger entries: %w", err)
+	}
+	if err := l.awaitListed(ctx, f.Organization); err != nil {
+		return nil, fmt.Errorf("list ledger entries: await transactions in progress: %w", err)
 	}
 	rows, err := dbsql.New(l.pool).ListEntries(ctx, dbsql.ListEntriesParams{
 		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row,
@@ -35,6 +42,33 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 		}
 	}
 	return records, nil
+}
+
+// listedPoll is how often a reader looks whether transactions have ended.
+const listedPoll = 4 * time.Millisecond
+
+// awaitListed returns when ListEntries returns the entries that are committed now, or after the ledger's patience.
+func (l *Ledger) awaitListed(ctx context.Context, organization string) error {
+	queries := dbsql.New(l.pool)
+	newest, err := queries.NewestHidden(ctx, organization)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	ticker := time.NewTicker(listedPoll)
+	defer ticker.Stop()
+	end := time.NewTimer(l.patience)
+	defer end.Stop()
+	for listed := false; err == nil && !listed; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-end.C:
+			return nil
+		case <-ticker.C:
+			listed, err = queries.IsListed(ctx, newest)
+		}
+	}
+	return err
 }
 
 // bucketFields are the fields of a row that hold the buckets, by the names that sqlc gives their columns.

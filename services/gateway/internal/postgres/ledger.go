@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,10 +16,13 @@ import (
 )
 
 // Ledger stores ledger entries.
-type Ledger struct{ pool *pgxpool.Pool }
+type Ledger struct {
+	pool     *pgxpool.Pool
+	patience time.Duration // bounds the wait of List for transactions in progress
+}
 
 // NewLedger returns the ledger of a database.
-func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
+func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool, 250 * time.Millisecond} }
 
 // entryWrites names the appends of entries that writers announce.
 const entryWrites = "ledger entries"

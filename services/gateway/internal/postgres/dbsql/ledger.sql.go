@@ -13,6 +13,18 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const isListed = `-- name: IsListed :one
+SELECT (cast($1::text AS xid8) < pg_snapshot_xmin(pg_current_snapshot()))::boolean AS listed
+`
+
+// IsListed reports whether ListEntries returns the entries of a transaction.
+func (q *Queries) IsListed(ctx context.Context, txid string) (bool, error) {
+	row := q.db.QueryRow(ctx, isListed, txid)
+	var listed bool
+	err := row.Scan(&listed)
+	return listed, err
+}
+
 const listEntries = `-- name: ListEntries :many
 SELECT
     id,
@@ -203,4 +215,21 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 		return nil, err
 	}
 	return items, nil
+}
+
+const newestHidden = `-- name: NewestHidden :one
+SELECT txid::text AS position
+FROM ledger_entry
+WHERE txid >= pg_snapshot_xmin(pg_current_snapshot()) AND ($1::text = '' OR organization_id = $1)
+ORDER BY ledger_entry.txid DESC, ledger_entry.seq DESC
+LIMIT 1
+`
+
+// NewestHidden returns the transaction of the newest entry, of every organization or of one, that ListEntries doesn't
+// return yet, because an older transaction is in progress.
+func (q *Queries) NewestHidden(ctx context.Context, organizationID string) (string, error) {
+	row := q.db.QueryRow(ctx, newestHidden, organizationID)
+	var position string
+	err := row.Scan(&position)
+	return position, err
 }

@@ -56,3 +56,16 @@ WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
     AND (sqlc.narg('until')::timestamptz IS NULL OR recorded_at < sqlc.narg('until'))
 ORDER BY ledger_entry.txid, ledger_entry.seq
 LIMIT @page_size::int;
+
+-- name: NewestHidden :one
+-- NewestHidden returns the transaction of the newest entry, of every organization or of one, that ListEntries doesn't
+-- return yet, because an older transaction is in progress.
+SELECT txid::text AS position
+FROM ledger_entry
+WHERE txid >= pg_snapshot_xmin(pg_current_snapshot()) AND (@organization_id::text = '' OR organization_id = @organization_id)
+ORDER BY ledger_entry.txid DESC, ledger_entry.seq DESC
+LIMIT 1;
+
+-- name: IsListed :one
+-- IsListed reports whether ListEntries returns the entries of a transaction.
+SELECT (cast(@txid::text AS xid8) < pg_snapshot_xmin(pg_current_snapshot()))::boolean AS listed;
