@@ -44,13 +44,17 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return records, nil
 }
 
-// listedPoll is how often a reader looks whether transactions have ended.
-const listedPoll = 4 * time.Millisecond
+const (
+	// listedPoll is how often a reader looks whether transactions have ended.
+	listedPoll = 4 * time.Millisecond
+	// mostHidden bounds the entries among which a reader looks for those of its organization.
+	mostHidden = 1000
+)
 
 // awaitListed returns when ListEntries returns the entries that are committed now, or after the ledger's patience.
 func (l *Ledger) awaitListed(ctx context.Context, organization string) error {
 	queries := dbsql.New(l.pool)
-	newest, err := queries.NewestHidden(ctx, organization)
+	newest, err := queries.NewestHidden(ctx, dbsql.NewestHiddenParams{Most: mostHidden, OrganizationID: organization})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

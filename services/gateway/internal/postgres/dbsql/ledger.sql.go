@@ -218,17 +218,25 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 }
 
 const newestHidden = `-- name: NewestHidden :one
-SELECT txid::text AS position
-FROM ledger_entry
-WHERE txid >= pg_snapshot_xmin(pg_current_snapshot()) AND ($1::text = '' OR organization_id = $1)
-ORDER BY ledger_entry.txid DESC, ledger_entry.seq DESC
+SELECT newest.txid::text AS position
+FROM (SELECT txid, seq, organization_id FROM ledger_entry
+      WHERE ledger_entry.txid >= pg_snapshot_xmin(pg_current_snapshot())
+      ORDER BY ledger_entry.txid DESC, ledger_entry.seq DESC LIMIT $1::int) AS newest
+WHERE $2::text = '' OR newest.organization_id = $2
+ORDER BY newest.txid DESC, newest.seq DESC
 LIMIT 1
 `
 
+type NewestHiddenParams struct {
+	Most           int32
+	OrganizationID string
+}
+
 // NewestHidden returns the transaction of the newest entry, of every organization or of one, that ListEntries doesn't
-// return yet, because an older transaction is in progress.
-func (q *Queries) NewestHidden(ctx context.Context, organizationID string) (string, error) {
-	row := q.db.QueryRow(ctx, newestHidden, organizationID)
+// return yet, because an older transaction is in progress. It looks at so many entries: in a long transaction many are
+// hidden.
+func (q *Queries) NewestHidden(ctx context.Context, arg NewestHiddenParams) (string, error) {
+	row := q.db.QueryRow(ctx, newestHidden, arg.Most, arg.OrganizationID)
 	var position string
 	err := row.Scan(&position)
 	return position, err

@@ -59,11 +59,14 @@ LIMIT @page_size::int;
 
 -- name: NewestHidden :one
 -- NewestHidden returns the transaction of the newest entry, of every organization or of one, that ListEntries doesn't
--- return yet, because an older transaction is in progress.
-SELECT txid::text AS position
-FROM ledger_entry
-WHERE txid >= pg_snapshot_xmin(pg_current_snapshot()) AND (@organization_id::text = '' OR organization_id = @organization_id)
-ORDER BY ledger_entry.txid DESC, ledger_entry.seq DESC
+-- return yet, because an older transaction is in progress. It looks at so many entries: in a long transaction many are
+-- hidden.
+SELECT newest.txid::text AS position
+FROM (SELECT txid, seq, organization_id FROM ledger_entry
+      WHERE ledger_entry.txid >= pg_snapshot_xmin(pg_current_snapshot())
+      ORDER BY ledger_entry.txid DESC, ledger_entry.seq DESC LIMIT @most::int) AS newest
+WHERE @organization_id::text = '' OR newest.organization_id = @organization_id
+ORDER BY newest.txid DESC, newest.seq DESC
 LIMIT 1;
 
 -- name: IsListed :one
