@@ -190,19 +190,24 @@ func (h *harness) webhookSettings() []string {
 // binFolder is the environment variable that names a folder of prebuilt programs to test, such as those of an image.
 const binFolder = "SWITCHYARD_E2E_BIN"
 
-// builds returns the folder of all that is built once for all stacks. TestMain removes it.
+// builds is the folder of all that is built once for all stacks. TestMain removes it.
 var builds = sync.OnceValues(func() (string, error) { return temporary("builds") })
+
+// inBuilds returns the path of a folder in builds.
+func inBuilds(name string) (string, error) {
+	folder, err := builds()
+	return filepath.Join(folder, name), err
+}
 
 // programs returns the folder of this tree's programs.
 var programs = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv(binFolder); bin != "" {
 		return bin, nil
 	}
-	folder, err := builds()
+	bin, err := inBuilds("bin")
 	if err != nil {
 		return "", err
 	}
-	bin := filepath.Join(folder, "bin")
 	return bin, stack.Build(context.Background(), "../..", bin)
 })
 
@@ -212,11 +217,10 @@ var template = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	folder, err := builds()
+	state, err := inBuilds("template")
 	if err != nil {
 		return "", err
 	}
-	state := filepath.Join(folder, "template")
 	return state, stack.Migrate(context.Background(), stack.Options{State: state, Bin: bin})
 })
 

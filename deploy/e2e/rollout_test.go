@@ -36,11 +36,9 @@ var programsBefore = sync.OnceValues(func() (bin string, err error) {
 	if err != nil {
 		return "", err
 	}
-	folder, err := builds()
-	if err != nil {
+	if bin, err = inBuilds("bin-before"); err != nil {
 		return "", err
 	}
-	bin = filepath.Join(folder, "bin-before")
 	if err := stack.Build(context.Background(), tree, bin); err != nil {
 		return "", err
 	}

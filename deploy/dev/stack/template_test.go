@@ -2,9 +2,11 @@ package stack
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"switchyard.dev/deploy/dev/devtest"
+	"switchyard.dev/deploy/dev/store"
 )
 
 // clusterNumber returns the number that Postgres gives each cluster it makes, which its copies keep, as a service reads it.
@@ -46,12 +48,21 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// A template whose databases were placed elsewhere, and are gone, changes nothing.
+// Where Postgres can't enter the state folder, its data is elsewhere and goes with the template's stop: the passwords alone
+// are copied, and the databases are made with them.
 func TestTemplateWithoutDatabases(t *testing.T) {
-	o := options(t)
-	o.Template = t.TempDir()
-	if err := os.Mkdir(o.Template+"/"+secretsFolder, 0o700); err != nil {
+	template, o := options(t), options(t)
+	if err := Migrate(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
-	clusterNumber(t, startStack(t, o))
+	if err := os.RemoveAll(filepath.Join(template.State, store.Postgres)); err != nil {
+		t.Fatal(err)
+	}
+	o.Template = template.State
+	s := startStack(t, o)
+	clusterNumber(t, s)
+	password := filepath.Join(secretsFolder, databasePassword(Gateway))
+	if read(t, filepath.Join(o.State, password)) != read(t, filepath.Join(template.State, password)) {
+		t.Error("the password is not the template's")
+	}
 }
