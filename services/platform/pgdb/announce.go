@@ -24,8 +24,8 @@ type Announcer struct {
 const (
 	// announceClass is the class of the advisory locks; their objects are hashes of the schema and the name.
 	announceClass = 0x53594954
-	// announcePoll is how often a reader looks whether announcements were withdrawn.
-	announcePoll = 4 * time.Millisecond
+	// awaitPoll is how often a reader looks whether what it awaits has happened.
+	awaitPoll = 4 * time.Millisecond
 	// announceTime bounds the wait of a reader.
 	announceTime = 3 * time.Second
 	// withdrawTime bounds the end of an announcement. After it the pool closes the connection, which has the same effect.
@@ -74,25 +74,30 @@ func AwaitAnnounced(ctx context.Context, pool *pgxpool.Pool, name string) error 
 	if err != nil || len(pending) == 0 {
 		return err
 	}
-	ticker := time.NewTicker(announcePoll)
+	return Await(ctx, announceTime, func(ctx context.Context) (bool, error) {
+		now, err := announced(ctx, pool, name)
+		pending = slices.DeleteFunc(pending, func(transaction string) bool { return !slices.Contains(now, transaction) })
+		return len(pending) == 0, err
+	})
+}
+
+// Await returns when done has returned true or an error; it is called every 4 ms, the first time after such a pause. After
+// the limit Await gives up without an error.
+func Await(ctx context.Context, limit time.Duration, done func(context.Context) (bool, error)) error {
+	ticker := time.NewTicker(awaitPoll)
 	defer ticker.Stop()
-	end := time.NewTimer(announceTime)
+	end := time.NewTimer(limit)
 	defer end.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("await announced writes: %w", context.Cause(ctx))
+			return fmt.Errorf("await other transactions: %w", context.Cause(ctx))
 		case <-end.C:
 			return nil
 		case <-ticker.C:
 		}
-		now, err := announced(ctx, pool, name)
-		if err != nil {
+		if ended, err := done(ctx); ended || err != nil {
 			return err
-		}
-		pending = slices.DeleteFunc(pending, func(transaction string) bool { return !slices.Contains(now, transaction) })
-		if len(pending) == 0 {
-			return nil
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/pgdb"
 )
 
 // List implements ledger.Feed. A transaction that is in progress anywhere in the server delays later entries. List waits
@@ -44,12 +44,8 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return records, nil
 }
 
-const (
-	// listedPoll is how often a reader looks whether transactions have ended.
-	listedPoll = 4 * time.Millisecond
-	// mostHidden bounds the entries among which a reader looks for those of its organization.
-	mostHidden = 1000
-)
+// mostHidden bounds the entries among which a reader looks for those of its organization.
+const mostHidden = 1000
 
 // awaitListed returns when ListEntries returns the entries that are committed now, or after the ledger's patience.
 func (l *Ledger) awaitListed(ctx context.Context, organization string) error {
@@ -58,21 +54,10 @@ func (l *Ledger) awaitListed(ctx context.Context, organization string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
-	ticker := time.NewTicker(listedPoll)
-	defer ticker.Stop()
-	end := time.NewTimer(l.patience)
-	defer end.Stop()
-	for listed := false; err == nil && !listed; {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-end.C:
-			return nil
-		case <-ticker.C:
-			listed, err = queries.IsListed(ctx, newest)
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	return pgdb.Await(ctx, l.patience, func(ctx context.Context) (bool, error) { return queries.IsListed(ctx, newest) })
 }
 
 // bucketFields are the fields of a row that hold the buckets, by the names that sqlc gives their columns.
