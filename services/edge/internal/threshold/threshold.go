@@ -92,26 +92,26 @@ func share(used, amount int64) int64 {
 	return used * 100 / amount
 }
 
-// Reached returns the event of the highest percentage of a limit that a window has reached. It reports false for none.
-func Reached(h Holder, l plan.Limit, w quota.Window, used int64) (Event, bool, error) {
-	of, start := share(used, l.Amount), w.Start
-	var percent int64
-	switch {
-	case of >= full:
-		percent = full
-	case of >= near && l.Period != plan.Minute:
-		percent = near
-	default:
-		return Event{}, false, nil
-	}
+// Reached returns an event for each percentage of a limit that a window has reached.
+func Reached(h Holder, l plan.Limit, w quota.Window, used int64) (events []Event, err error) {
+	percentages, start := []int64{near, full}, w.Start
 	if l.Period == plan.Minute {
-		start = start.Truncate(time.Hour)
+		percentages, start = percentages[1:], start.Truncate(time.Hour)
 	}
-	e, err := newEvent(houseevent.QuotaReached, h.Organization, h.subject(), w.End.Add(remembered), reachedData{
-		Organization: h.Organization, Key: h.Key, Plan: h.Plan, Limit: l.Meter, Window: l.Period, LimitValue: l.Amount, Used: used,
-		Percent: percent, Kind: l.Kind, PeriodStart: w.Start,
-	}, l.Meter, l.Period, l.Kind, l.Amount, start.Unix(), percent)
-	return e, err == nil, err
+	for _, percent := range percentages {
+		if share(used, l.Amount) < percent {
+			break
+		}
+		e, err := newEvent(houseevent.QuotaReached, h.Organization, h.subject(), w.End.Add(remembered), reachedData{
+			Organization: h.Organization, Key: h.Key, Plan: h.Plan, Limit: l.Meter, Window: l.Period, LimitValue: l.Amount, Used: used,
+			Percent: percent, Kind: l.Kind, PeriodStart: w.Start,
+		}, l.Meter, l.Period, l.Kind, l.Amount, start.Unix(), percent)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
 }
 
 // UsedUp returns the event of an organization without credits: one for each last grant. refused reports whether its plan

@@ -2,6 +2,7 @@ package threshold
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/edge/internal/plan"
@@ -26,37 +28,42 @@ var (
 	key  = Holder{Organization: "acme", Key: "key_1", Plan: "p"}
 )
 
-func reach(t *testing.T, h Holder, l plan.Limit, at time.Time, used int64) (Event, bool) {
+func reach(t *testing.T, h Holder, l plan.Limit, at time.Time, used int64) []Event {
 	t.Helper()
-	e, ok, err := Reached(h, l, quota.WindowAt(h.Organization, h.Key, l.Meter, l.Period, at), used)
+	events, err := Reached(h, l, quota.WindowAt(h.Organization, h.Key, l.Meter, l.Period, at), used)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e, ok
+	return events
 }
 
+// Every percentage has an event, also if they are reached at once: a rule may be for one of them.
 func TestReached(t *testing.T) {
 	l := plan.Limit{Meter: plan.Calls, Period: plan.Month, Amount: 10, Kind: plan.Hard}
-	for used, want := range map[int64]string{
-		0: "", 7: "", 8: `"percent":80`, 9: `"percent":80`, 10: `"percent":100`, 1 << 62: `"percent":100`,
+	for used, want := range map[int64][]int64{
+		0: nil, 7: nil, 8: {80}, 9: {80}, 10: {80, 100}, 1 << 62: {80, 100},
 	} {
-		e, ok := reach(t, acme, l, noon, used)
-		if ok != (want != "") {
-			t.Errorf("%d used: %v", used, ok)
+		var got []int64
+		for _, e := range reach(t, acme, l, noon, used) {
+			houseeventtest.Check(t, houseevent.QuotaReached, e.Data)
+			var data reachedData
+			if err := json.Unmarshal(e.Data, &data); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, data.Percent)
 		}
-		if !ok {
-			continue
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d used (-want +got):\n%s", used, diff)
 		}
-		houseeventtest.Check(t, houseevent.QuotaReached, e.Data)
 	}
-	e, _ := reach(t, key, l, noon, 8)
-	want := Event{
-		ID: e.ID, Organization: "acme", Type: houseevent.QuotaReached, Subject: "key/key_1",
+	got := reach(t, key, l, noon, 8)
+	want := []Event{{
+		Organization: "acme", Type: houseevent.QuotaReached, Subject: "key/key_1",
 		Keep: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC).Add(remembered),
 		Data: []byte(`{"organization_id":"acme","key_id":"key_1","plan":"p","limit":"calls","window":"month","limit_value":10,"used":8,"percent":80,"kind":"hard","period_start":"2026-03-01T00:00:00Z"}`),
-	}
-	if diff := cmp.Diff(want, e); diff != "" {
-		t.Errorf("event (-want +got):\n%s", diff)
+	}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Event{}, "ID")); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
@@ -65,11 +72,11 @@ func TestIDs(t *testing.T) {
 	l := plan.Limit{Meter: plan.Calls, Period: plan.Month, Amount: 10, Kind: plan.Hard}
 	id := func(h Holder, l plan.Limit, at time.Time, used int64) string {
 		t.Helper()
-		e, ok := reach(t, h, l, at, used)
-		if !ok {
+		events := reach(t, h, l, at, used)
+		if len(events) == 0 {
 			t.Fatal("nothing is reached")
 		}
-		return e.ID
+		return events[len(events)-1].ID
 	}
 	with := func(change func(*plan.Limit)) plan.Limit {
 		other := l
@@ -95,8 +102,11 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	minute := with(func(l *plan.Limit) { l.Period = plan.Minute })
-	if _, ok := reach(t, acme, minute, noon, 9); ok {
-		t.Error("90 % of a limit of a minute is told")
+	if events := reach(t, acme, minute, noon, 9); len(events) > 0 {
+		t.Errorf("90 %% of a limit of a minute: %+v, want no event", events)
+	}
+	if events := reach(t, acme, minute, noon, 10); len(events) != 1 {
+		t.Errorf("a limit of a minute that is used up: %+v, want one event", events)
 	}
 	if a, b := id(acme, minute, noon, 10), id(acme, minute, noon.Add(59*time.Minute), 10); a != b {
 		t.Error("a limit of a minute is told twice in an hour")

@@ -165,13 +165,11 @@ func (w *Watcher) comparePage(ctx context.Context, holders []Holder, since, now 
 	var events []Event
 	fullest := make(map[Holder]int64, len(holders))
 	for i, c := range all {
-		e, reached, err := Reached(c.holder, c.limit, c.window, used[i])
+		reached, err := Reached(c.holder, c.limit, c.window, used[i])
 		if err != nil {
 			return err
 		}
-		if reached {
-			events = append(events, e)
-		}
+		events = append(events, reached...)
 		if of := share(used[i], c.limit.Amount); of < full {
 			fullest[c.holder] = max(fullest[c.holder], of)
 		}

@@ -86,7 +86,7 @@ func TestBudgetThresholds(t *testing.T) {
 	b.checkData(t)
 }
 
-// Only the highest threshold that a budget has reached is recorded.
+// Every threshold is recorded, also if a call reaches several: a rule may be for one of them.
 func TestBudgetThresholdsOfAnOrganizationsChoice(t *testing.T) {
 	b := openBooks(t)
 	set := organization.Budget{CeilingCents: 100, Period: organization.PeriodMonth, Thresholds: []int{10, 90}}
@@ -95,7 +95,7 @@ func TestBudgetThresholdsOfAnOrganizationsChoice(t *testing.T) {
 	}
 	b.spendBy(t, 95*cent, func(*ledger.Entry) {})
 	b.compare(t)
-	if diff := cmp.Diff([]string{"budget.threshold organization/acme 90"}, b.recorded(t)); diff != "" {
+	if diff := cmp.Diff([]string{"budget.threshold organization/acme 10", "budget.threshold organization/acme 90"}, b.recorded(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// A higher ceiling is another budget.
@@ -105,7 +105,8 @@ func TestBudgetThresholdsOfAnOrganizationsChoice(t *testing.T) {
 	}
 	b.spendBy(t, 0, func(*ledger.Entry) {})
 	b.compare(t)
-	if diff := cmp.Diff([]string{"budget.threshold organization/acme 10", "budget.threshold organization/acme 90"}, b.recorded(t)); diff != "" {
+	want := []string{"budget.threshold organization/acme 10", "budget.threshold organization/acme 10", "budget.threshold organization/acme 90"}
+	if diff := cmp.Diff(want, b.recorded(t)); diff != "" {
 		t.Errorf("after the ceiling was raised (-want +got):\n%s", diff)
 	}
 }
@@ -128,7 +129,8 @@ func TestBudgetThresholdsOfKeysAndRuns(t *testing.T) {
 	if err := b.reservations.EndRuns(t.Context()); err != nil { // another replica's
 		t.Fatal(err)
 	}
-	b.wants(t, "spent", "budget.threshold key/key_1 50", "budget.threshold run/r1 100", "run.exhausted run/r1")
+	b.wants(t, "spent", "budget.threshold key/key_1 50",
+		"budget.threshold run/r1 50", "budget.threshold run/r1 80", "budget.threshold run/r1 100", "run.exhausted run/r1")
 }
 
 // Replicas that compare at the same time, and one that is killed in a comparison, tell once and miss nothing.

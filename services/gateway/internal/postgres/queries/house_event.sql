@@ -11,8 +11,9 @@ SELECT txid::text AS txid, seq FROM budget_mark FOR UPDATE SKIP LOCKED;
 
 -- name: CompareBudgets :one
 -- CompareBudgets reads the next rows of the ledger's feed, compares the budgets that they count under with the thresholds
--- of their organizations, and records an event for the highest threshold that each has reached. It compares with what is
--- spent in the period of a row, up to now: rows that are committed at the same time are read later, and see each other.
+-- of their organizations, and records an event for every threshold that each has reached, so that what is recorded does
+-- not depend on when it is compared. It compares with what is spent in the period of a row, up to now: rows that are
+-- committed at the same time are read later, and see each other.
 WITH fresh AS MATERIALIZED (
     SELECT txid, seq, organization_id, run_id, key_origin, recorded_at
     FROM ledger_entry
@@ -47,12 +48,11 @@ used AS MATERIALIZED (
     FROM periods AS p
 ),
 reached AS MATERIALIZED (
-    SELECT u.kind, u.organization_id, u.subject, u.period, u.start, u.ceiling_cents, u.spent_cents, max(t.percent) AS percent
+    SELECT u.kind, u.organization_id, u.subject, u.period, u.start, u.ceiling_cents, u.spent_cents, t.percent
     FROM used AS u
     LEFT JOIN organization AS o ON o.organization_id = u.organization_id
     CROSS JOIN LATERAL unnest(coalesce(o.budget_thresholds, '{50,80,100}')) AS t(percent)
     WHERE u.spent_cents * 100 >= u.ceiling_cents * t.percent
-    GROUP BY u.kind, u.organization_id, u.subject, u.period, u.start, u.ceiling_cents, u.spent_cents
 ),
 recorded AS MATERIALIZED (
     SELECT house_event_add(organization_id, 'switchyard.budget.threshold', kind || '/' || subject,
