@@ -34,16 +34,15 @@ type violation struct {
 const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
 	.then((results) => JSON.stringify(results.violations))`
 
-// views are the ways in which each page is checked: features of media, as pairs of name and value, and a width.
+// views are the ways in which each page is checked: features of media, as pairs of name and value, and a width. Styles of
+// a scheme set the values of colours only and those of a width don't, so each scheme is checked at one width.
 var views = []struct {
 	name     string
 	features []string
 	width    int64
 }{
 	{"light", []string{colorScheme, "light"}, 1280},
-	{"dark", []string{colorScheme, "dark"}, 1280},
-	{"phone", []string{colorScheme, "light"}, 360},
-	{"dark phone", []string{colorScheme, "dark", "prefers-reduced-motion", "reduce"}, 390},
+	{"dark phone", []string{colorScheme, "dark", "prefers-reduced-motion", "reduce"}, 360},
 	{"forced colours", []string{colorScheme, "dark", "forced-colors", "active"}, 1280},
 }
 
