@@ -34,8 +34,13 @@ type violation struct {
 const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
 	.then((results) => JSON.stringify(results.violations))`
 
-// views are the ways in which each page is checked: features of media, as pairs of name and value, and a width. Styles of
-// a scheme set the values of colours only and those of a width don't, so each scheme is checked at one width.
+// schemeStyles are the properties that the styles of a colour scheme set, other than variables.
+const schemeStyles = `[...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+	.filter((rule) => rule instanceof CSSMediaRule && rule.conditionText.includes("prefers-color-scheme"))
+	.flatMap((media) => [...media.cssRules]).flatMap((rule) => [...rule.style]).filter((name) => !name.startsWith("--"))`
+
+// views are the ways in which each page is checked: features of media, as pairs of name and value, and a width. A colour
+// scheme only sets variables, see [schemeStyles], so one width is enough for each.
 var views = []struct {
 	name     string
 	features []string
@@ -54,6 +59,13 @@ func checkAccessible(t *testing.T, ctx context.Context, page string) { //nolint:
 	axe, err := os.ReadFile(clients(t).file(t, "axe-core/axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	var styles []string
+	if err := chromedp.Run(ctx, chromedp.Evaluate(schemeStyles, &styles)); err != nil {
+		t.Fatal(err)
+	}
+	if len(styles) > 0 {
+		t.Errorf("%s: a colour scheme sets %q, want variables only", page, styles)
 	}
 	for _, view := range views {
 		var found string
