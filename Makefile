@@ -200,7 +200,8 @@ soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redi
 k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## every overlay builds, is valid and keeps the rules, the chart is equal, the walk into a cluster runs; offline
 	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) HELM=$(HELM) go test -count=1 -tags k8s ./deploy/k8s/... ./deploy/helm/
 
-alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else
+alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else; what dashboards ask for is PromQL
+	@go run ./deploy/observability queries | $(PROMTOOL) check rules
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml
 
 packages_with = $$(grep -rlE '^func $(1)\(' --include='*_test.go' services deploy gen | xargs -n1 dirname | sort -u | sed 's|^|./|')

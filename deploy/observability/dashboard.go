@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,6 +50,49 @@ const (
 	panelHeight = 8
 )
 
+// recording is a rule that records what a panel shows.
+type recording struct {
+	Record string `yaml:"record"`
+	Expr   string `yaml:"expr"`
+}
+
+// chosen puts values in the place of the variables.
+var chosen = strings.NewReplacer("[$rate]", "[5m]", "$here", `namespace=~"a|b"`, "$job", "gateway|edge")
+
+// printQueries writes a rule file of the queries of all dashboards.
+func printQueries(dir string, to io.Writer) error {
+	dashboards, err := readDashboards(filepath.Join(dir, "dashboards.yaml"))
+	if err != nil {
+		return err
+	}
+	type group struct {
+		Name  string      `yaml:"name"`
+		Rules []recording `yaml:"rules"`
+	}
+	groups := make([]group, 0, len(dashboards))
+	for _, d := range dashboards {
+		g := group{Name: d.UID}
+		for _, p := range d.panels() {
+			for _, query := range p.Queries {
+				g.Rules = append(g.Rules, recording{
+					Record: fmt.Sprintf("%s:%d", strings.ReplaceAll(d.UID, "-", "_"), len(g.Rules)), Expr: chosen.Replace(query),
+				})
+			}
+		}
+		groups = append(groups, g)
+	}
+	return yaml.NewEncoder(to).Encode(map[string]any{"groups": groups})
+}
+
+// panels returns the panels of all rows.
+func (d dashboard) panels() []panel {
+	var all []panel
+	for _, row := range d.Rows {
+		all = append(all, row.Panels...)
+	}
+	return all
+}
+
 // object is a JSON object of Grafana's dashboard model.
 type object = map[string]any
 
@@ -86,30 +131,36 @@ func (d dashboard) variables() []object {
 	all := []object{
 		{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": object{}},
 		// Services outside of Kubernetes have no namespace, which "All" includes.
-		choice("namespace", "Namespace", "label_values(process_start_time_seconds, namespace)"),
+		choice("namespace", "Namespace", "label_values(process_start_time_seconds{"+ours+"}, namespace)", ".*"),
 	}
 	if d.uses("$job") {
-		all = append(all, choice("job", "Service", `label_values(switchyard_rpc_duration_seconds_count{namespace=~"$namespace"}, job)`))
+		all = append(all, choice("job", "Service", `label_values(process_start_time_seconds{namespace=~"$namespace",`+ours+`}, job)`, ""))
 	}
 	return all
 }
 
-// choice returns a variable of which the reader may choose several values, and has all at first.
-func choice(name, label, query string) object {
-	return object{
+// ours selects the processes of this system among all that a Prometheus scrapes.
+const ours = `job=~"edge|control|gateway|webhook-egress|notify"`
+
+// choice returns a variable of which the reader may choose several values, and has all at first: those of the query, or
+// what the pattern matches unless it is empty.
+func choice(name, label, query, pattern string) object {
+	variable := object{
 		"name": name, "label": label, "type": "query", "datasource": prometheus, "query": query, "refresh": 2,
-		"includeAll": true, "allValue": ".*", "multi": true, "current": object{"text": "All", "value": "$__all"},
+		"includeAll": true, "multi": true, "current": object{"text": "All", "value": "$__all"},
 	}
+	if pattern != "" {
+		variable["allValue"] = pattern
+	}
+	return variable
 }
 
 // uses reports whether a query of the dashboard has a variable.
 func (d dashboard) uses(variable string) bool {
-	for _, row := range d.Rows {
-		for _, p := range row.Panels {
-			for _, query := range p.Queries {
-				if strings.Contains(query, variable) {
-					return true
-				}
+	for _, p := range d.panels() {
+		for _, query := range p.Queries {
+			if strings.Contains(query, variable) {
+				return true
 			}
 		}
 	}

@@ -1,5 +1,6 @@
 // Command observability writes what is generated from two sources: Grafana's dashboards from dashboards.yaml, and the
-// Prometheus operator's copy of the alert rules. `make gen` runs it; its output is committed.
+// Prometheus operator's copy of the alert rules. `make gen` runs it; its output is committed. `observability queries`
+// prints the queries of the dashboards as a rule file, which promtool can check.
 package main
 
 import (
@@ -14,13 +15,21 @@ import (
 )
 
 func main() {
-	if err := run("deploy/observability"); err != nil {
+	const dir = "deploy/observability"
+	err := errors.New("usage: observability [queries]")
+	switch {
+	case len(os.Args) == 1:
+		err = writeAll(dir)
+	case len(os.Args) == 2 && os.Args[1] == "queries":
+		err = printQueries(dir, os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "observability:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
+func writeAll(dir string) error {
 	files, err := generate(dir)
 	if err != nil {
 		return err

@@ -92,23 +92,65 @@ func TestDashboardsHeedTheNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	selector := regexp.MustCompile(`\b(?:(?:switchyard|notify|mcp|process|go)_|gen_ai_client_)[A-Za-z_]+(\{\$here)?`)
+	byName := regexp.MustCompile(`\{__name__=~"[^"]+",\$here`)
 	for _, d := range dashboards {
-		for _, row := range d.Rows {
-			for _, p := range row.Panels {
-				for _, query := range p.Queries {
-					found := selector.FindAllStringSubmatch(query, -1)
-					for _, one := range found {
-						if one[1] == "" && one[0] != providerLabel {
-							t.Errorf("%s, %s: %s lacks {$here}", d.Title, p.Title, one[0])
-						}
+		for _, p := range d.panels() {
+			for _, query := range p.Queries {
+				found := selector.FindAllStringSubmatch(byName.ReplaceAllString(query, "switchyard_named{$$here"), -1)
+				for _, one := range found {
+					if one[1] == "" && one[0] != providerLabel {
+						t.Errorf("%s, %s: %s lacks {$here}", d.Title, p.Title, one[0])
 					}
-					if len(found) == 0 {
-						t.Errorf("%s, %s: no series in %s", d.Title, p.Title, query)
-					}
+				}
+				if len(found) == 0 {
+					t.Errorf("%s, %s: no series in %s", d.Title, p.Title, query)
 				}
 			}
 		}
 	}
+}
+
+// aggregation is one of PromQL, with the labels that it keeps.
+var aggregation = regexp.MustCompile(`\b(?:sum|min|max|avg|count)\b(?: by \(([a-z, ]*)\))?`)
+
+// Alerts keep installations apart that one Prometheus scrapes.
+func TestAlertsHeedTheNamespace(t *testing.T) {
+	rules, _ := readRules(t)
+	for _, rule := range rules {
+		for _, found := range aggregation.FindAllStringSubmatch(rule.Expr, -1) {
+			if !strings.HasPrefix(found[1], "namespace") {
+				t.Errorf("%s: %s does not keep the label namespace", rule.Alert, found[0])
+			}
+		}
+	}
+}
+
+// alert is one of prometheus/rules.yaml.
+type alert struct {
+	Alert, Expr string
+	Annotations map[string]string
+}
+
+// readRules returns all alerts, and the text of their tests.
+func readRules(t *testing.T) (all []alert, tests []byte) {
+	t.Helper()
+	var rules struct {
+		Groups []struct{ Rules []alert }
+	}
+	text, err := os.ReadFile("prometheus/rules.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &rules)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range rules.Groups {
+		all = append(all, group.Rules...)
+	}
+	if tests, err = os.ReadFile("prometheus/rules_test.yaml"); err != nil || len(all) < 20 {
+		t.Fatalf("%d alerts: %v", len(all), err)
+	}
+	return all, tests
 }
 
 // The metric by which webhook-egress scales is one that the adapter offers, by a query that is tested with the alerts.
@@ -133,8 +175,9 @@ func TestScalesByWhatTheAdapterOffers(t *testing.T) {
 	if !strings.Contains(read("../k8s/components/backlog/kustomization.yaml"), "metric: {name: "+rule.Name.As+"}") {
 		t.Errorf("no autoscaler asks for %s", rule.Name.As)
 	}
-	if !strings.Contains(read("prometheus/rules_test.yaml"), "- expr: "+rule.MetricsQuery+"\n") {
-		t.Errorf("%s is not tested", rule.MetricsQuery)
+	query := strings.Replace(rule.MetricsQuery, "<<.LabelMatchers>>", `namespace="a"`, 1)
+	if !strings.Contains(read("prometheus/rules_test.yaml"), "- expr: "+query+"\n") {
+		t.Errorf("%s is not tested", query)
 	}
 }
 
@@ -149,34 +192,14 @@ func TestRunbooksExist(t *testing.T) {
 		anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
 		anchors[strings.ReplaceAll(anchor, " ", "-")] = true
 	}
-	var rules struct {
-		Groups []struct {
-			Rules []struct {
-				Alert       string
-				Annotations map[string]string
-			}
+	rules, tested := readRules(t)
+	for _, rule := range rules {
+		anchor, ours := strings.CutPrefix(rule.Annotations["runbook_url"], "deploy/README.md#")
+		if !ours || !anchors[anchor] {
+			t.Errorf("%s: runbook %q is no section of deploy/README.md", rule.Alert, rule.Annotations["runbook_url"])
 		}
-	}
-	text, err := os.ReadFile("prometheus/rules.yaml")
-	if err == nil {
-		err = yaml.Unmarshal(text, &rules)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	tested, err := os.ReadFile("prometheus/rules_test.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range rules.Groups {
-		for _, rule := range group.Rules {
-			anchor, ours := strings.CutPrefix(rule.Annotations["runbook_url"], "deploy/README.md#")
-			if !ours || !anchors[anchor] {
-				t.Errorf("%s: runbook %q is no section of deploy/README.md", rule.Alert, rule.Annotations["runbook_url"])
-			}
-			if !bytes.Contains(tested, []byte("alertname: "+rule.Alert)) {
-				t.Errorf("%s: no test in rules_test.yaml", rule.Alert)
-			}
+		if !bytes.Contains(tested, []byte("alertname: "+rule.Alert)) {
+			t.Errorf("%s: no test in rules_test.yaml", rule.Alert)
 		}
 	}
 }

@@ -102,6 +102,8 @@ func (o *observer) end(ctx context.Context, call *Call, err error) error {
 	status := 200
 	if shown != nil {
 		status = shown.Kind.HTTPStatus()
+	}
+	if status >= 500 { // A caller's mistake is no error of a server's span.
 		call.span.SetStatus(codes.Error, string(shown.Reason))
 	}
 	elapsed := time.Since(call.start)

@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options, build func(context.Context, *Service) e
 		Runner: lifecycle.New(t.Log, lifecycle.Options{DrainDelay: o.DrainDelay, Grace: o.DrainGrace}),
 	}
 	if o.StoreSpans {
-		s.storeTracers = t.TracerProvider
+		s.storeTracers = innerTracers{t.TracerProvider}
 	}
 	s.Runner.OnClose("telemetry", t.Shutdown)
 	if err := s.Runner.Start(ctx, func(ctx context.Context) error { return build(ctx, s) }); err != nil {

@@ -16,13 +16,14 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// Spans of the stores have the text of a statement and the name of a command, and no values.
+// Spans of the stores have the text of a statement and the name of a command, and no values. Without a trace there are
+// none.
 func TestStoreSpans(t *testing.T) {
 	const value = "heliotrope"
 	spans := tracetest.NewInMemoryExporter()
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	t.Cleanup(func() { _ = tracers.Shutdown(context.Background()) })
-	s := &Service{Runner: lifecycle.New(testkit.Logger(t), lifecycle.Options{}), storeTracers: tracers}
+	s := &Service{Runner: lifecycle.New(testkit.Logger(t), lifecycle.Options{}), storeTracers: innerTracers{tracers}}
 	pool, err := s.Pool(t.Context(), Database{URLFile: file(t, testkit.PostgresURL(t, nil)), Name: "spans"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +35,14 @@ func TestStoreSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
+	_ = client.Get(t.Context(), value).Err()
+	if _, err := pool.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	if alone := spans.GetSpans(); len(alone) > 0 {
+		t.Errorf("spans outside of a trace: %+v", alone)
+	}
 	ctx, request := tracers.Tracer("test").Start(t.Context(), "request")
-	spans.Reset()
 	if _, err := pool.Exec(ctx, "SELECT $1::text", value); err != nil {
 		t.Fatal(err)
 	}

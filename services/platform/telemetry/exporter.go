@@ -41,7 +41,7 @@ func (s signal) exported() (bool, error) {
 	if !slices.Contains(known, value) {
 		return false, fmt.Errorf("%s: want %s", name, strings.Join(known, ", "))
 	}
-	if value != exporterOTLP {
+	if value != exporterOTLP || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
 	return true, s.checkProtocol()

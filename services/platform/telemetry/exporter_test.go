@@ -36,6 +36,7 @@ func TestSignalsAreExportedOnDemand(t *testing.T) {
 		{name: "logs", vars: map[string]string{"OTEL_LOGS_EXPORTER": "otlp"}, traces: true, logs: true},
 		{name: "all", vars: map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, traces: true, metrics: true, logs: true},
 		{name: "no traces", vars: map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "prometheus", "OTEL_LOGS_EXPORTER": "none"}},
+		{name: "disabled", vars: map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_METRICS_EXPORTER": "otlp", "OTEL_LOGS_EXPORTER": "otlp"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			clearEndpoints(t)

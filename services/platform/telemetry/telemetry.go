@@ -4,7 +4,8 @@
 // Lines are written to standard error and metrics are scraped through MetricsHandler. The standard variables of
 // OpenTelemetry's SDK export signals over OTLP/gRPC besides: traces if OTEL_EXPORTER_OTLP_ENDPOINT or
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set and OTEL_TRACES_EXPORTER is not "none", metrics if OTEL_METRICS_EXPORTER is
-// "otlp", lines if OTEL_LOGS_EXPORTER is. The SDK reads the other OTEL_* variables itself.
+// "otlp", lines if OTEL_LOGS_EXPORTER is; OTEL_SDK_DISABLED=true exports nothing. The SDK reads the other OTEL_* variables
+// itself.
 package telemetry
 
 import (
@@ -18,6 +19,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -63,9 +65,11 @@ type Telemetry struct {
 	closers, logClosers []func(context.Context) error
 }
 
-// Setup returns the telemetry of a process. It opens no connection. It fails if a standard OTEL_* variable is
-// malformed.
+// Setup returns the telemetry of a process. It opens no connection. It fails if Check or CheckFiles does.
 func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
+	if err := errors.Join(Check(), CheckFiles()); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
 	opts.Version = cmp.Or(opts.Version, Version())
 	res, err := resource.New(
 		ctx,
@@ -93,14 +97,15 @@ func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Install sets t's providers and propagator as OpenTelemetry's global ones, and t's log as the output of the standard
-// logger, for libraries that accept no others. No other function of this package changes a global.
+// Install sets t's providers, propagator and log as OpenTelemetry's global ones, and t's log as the output of the
+// standard logger, for libraries that accept no others. No other function of this package changes a global.
 func (t *Telemetry) Install() {
 	log.SetFlags(0)
 	log.SetOutput(libraryLines{t.Log})
 	otel.SetTracerProvider(t.TracerProvider)
 	otel.SetMeterProvider(t.MeterProvider)
 	otel.SetTextMapPropagator(t.Propagator)
+	otel.SetLogger(logr.FromSlogHandler(t.Log.Handler()))
 }
 
 // Shutdown exports the remaining spans and stops the providers, until ctx ends. Call it once, after everything that may
