@@ -87,7 +87,7 @@ openapi = $(BUF) generate --path proto/switchyard/$(1) --template '{"version":"v
 .PHONY: gen docs chart third-party protos contract-baseline
 third-party: $(PROTO)/.stamp
 
-protos: $(PROTO)/.stamp ## one archive of the contracts and of what they import, for clients in other languages
+protos: $(BUF) $(PROTO)/.stamp ## one archive of the contracts and of what they import, for clients in other languages
 	@go run ./deploy/protos .cache/switchyard-protos.tar.gz proto $(PROTO) && echo .cache/switchyard-protos.tar.gz
 
 gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them for breaks, generate all code

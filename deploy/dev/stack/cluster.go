@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,6 +29,8 @@ type Cluster struct {
 	// are files of signing secrets by organization.
 	ProviderKeys   map[string]string `yaml:"provider_keys"`
 	WebhookSecrets map[string]string `yaml:"webhook_secrets"`
+	// ServiceTokens are names of the company's own services, for each of which a token is made up.
+	ServiceTokens []string `yaml:"service_tokens"`
 }
 
 // ReadCluster reads a Cluster from a YAML file. The files that it names are beside it, unless their paths are absolute.
@@ -65,8 +68,21 @@ func (c Cluster) validate() error {
 	if redis, err := url.Parse(c.Redis); err != nil || redis.Scheme != "redis" && redis.Scheme != "rediss" || redis.Host == "" {
 		errs = append(errs, errors.New("redis: want redis://host:port or rediss://user:password@host:port"))
 	}
+	taken := map[string]bool{}
+	for _, t := range clusterTokens {
+		taken[t.name] = true
+	}
+	for i, name := range c.ServiceTokens {
+		if !serviceName.MatchString(name) || taken[name] {
+			errs = append(errs, fmt.Errorf("service_tokens[%d]: want a name of lower case letters, digits and hyphens that no other token has", i))
+		}
+		taken[name] = true
+	}
 	return errors.Join(errs...)
 }
+
+// serviceName is what a token of the company's own services may be named.
+var serviceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
 // SetupCluster creates the role and schema of each service on the database of the administrator's URL, and writes the
 // cluster's Secrets; see WriteSecrets.
@@ -113,7 +129,7 @@ type manifest struct {
 // secrets returns the Secrets that the manifests of deploy/k8s mount, with the keys that their settings name.
 func (c Cluster) secrets(v vault) ([]manifest, error) {
 	k := clusterVault{vault: v}
-	tokens := k.tokens()
+	tokens := k.tokens(c.ServiceTokens)
 	stores := func(s Service, more map[string]string) map[string]string {
 		data := map[string]string{"database-url": c.databaseURL(s, k.kept(databasePassword(s), newToken)), "redis-url": c.Redis}
 		maps.Copy(data, more)
@@ -172,17 +188,27 @@ func (k *clusterVault) kept(name string, fresh func() string) string {
 	return text
 }
 
-// tokens returns the services' file of the tokens: of each other, of an operator, and of the company's own services.
-func (k *clusterVault) tokens() string {
-	return tokensYAML([]token{
-		{"operator", "operator", k.kept(operatorToken, newToken)},
-		{"support", "support", k.kept(supportToken, newToken)},
-		{"service", "service", k.kept(serviceToken, newToken)},
-		{"control", "operator", k.kept(controlToken, newToken)},
-		{"edge", "service", k.kept(edgeToken, newToken)},
-		{"gateway", "service", k.kept(gatewayToken, newToken)},
-		{"notify", "service", k.kept(notifyToken, newToken)},
-	})
+// clusterTokens are the tokens of every cluster: of the services, of operators, and one of the company's own services.
+var clusterTokens = []struct{ name, role, file string }{
+	{"operator", "operator", operatorToken},
+	{"support", "support", supportToken},
+	{"service", "service", serviceToken},
+	{"control", "operator", controlToken},
+	{"edge", "service", edgeToken},
+	{"gateway", "service", gatewayToken},
+	{"notify", "service", notifyToken},
+}
+
+// tokens returns the services' file of the tokens, with those of further services of the company's own.
+func (k *clusterVault) tokens(further []string) string {
+	tokens := make([]token, 0, len(clusterTokens)+len(further))
+	for _, t := range clusterTokens {
+		tokens = append(tokens, token{t.name, t.role, k.kept(t.file, newToken)})
+	}
+	for _, name := range further {
+		tokens = append(tokens, token{name, "service", k.kept(filepath.Join(serviceTokens, name), newToken)})
+	}
+	return tokensYAML(tokens)
 }
 
 // files returns the contents of files by name.

@@ -2,6 +2,8 @@ package stack
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +28,7 @@ func cluster(t *testing.T, text string) string {
 func TestSetupCluster(t *testing.T) {
 	administrator := postgres(t)
 	_, host, _ := strings.Cut(administrator, "@")
-	c, err := ReadCluster(cluster(t, "database: postgres://"+host+"\nredis: rediss://u:p@redis.stores:6379\nprovider_keys: {openai.key: openai.key}\n"))
+	c, err := ReadCluster(cluster(t, "database: postgres://"+host+"\nredis: rediss://u:p@redis.stores:6379\nprovider_keys: {openai.key: openai.key}\nservice_tokens: [shop]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +66,17 @@ func TestSetupCluster(t *testing.T) {
 	if key := secrets["gateway-fleet-keys"]["openai.key"]; key != "sk-of-the-vendor" {
 		t.Errorf("the vendor's key is %q", key)
 	}
+	shop, err := os.ReadFile(filepath.Join(dir, "service-tokens", "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(bytes.TrimSpace(shop))
+	line := "{name: shop, role: service, sha256: " + hex.EncodeToString(sum[:]) + "}"
+	for _, s := range Services {
+		if tokens := secrets[string(s)]["tokens.yaml"]; !strings.Contains(tokens, line) || !strings.Contains(tokens, "name: operator,") {
+			t.Errorf("%s: tokens without %s:\n%s", s, line, tokens)
+		}
+	}
 	if _, made := secrets["webhook-organization-secrets"]; made {
 		t.Error("a Secret without any key")
 	}
@@ -71,9 +84,12 @@ func TestSetupCluster(t *testing.T) {
 
 func TestReadClusterRefuses(t *testing.T) {
 	const redis = "redis: redis://r:6379\n"
+	const stores = "database: postgres://h/d\n" + redis
 	for text, want := range map[string]string{
 		"": "EOF", redis: "database: want", "database: postgres://u:p@h/d\n" + redis: "without a user", "database: postgres://h\n" + redis: "database: want",
 		"database: postgres://h/d\nredis: r:6379\n": "redis: want", "namespaces: x\n": "field namespaces not found",
+		stores + "service_tokens: [edge]\n": "service_tokens[0]: want", stores + "service_tokens: [a, a]\n": "service_tokens[1]: want",
+		stores + "service_tokens: [../a]\n": "service_tokens[0]: want",
 	} {
 		if _, err := ReadCluster(cluster(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

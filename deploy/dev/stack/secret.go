@@ -62,6 +62,7 @@ const secretsFolder = "secrets"
 // Names of the secrets' files.
 const (
 	serviceToken   = "service-token"
+	serviceTokens  = "service-tokens" // a folder
 	operatorToken  = "operator-token"
 	supportToken   = "support-token"
 	edgeToken      = "edge-token"

@@ -12,10 +12,12 @@ import (
 	"os"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 // serviceConfig retries what is safe to retry. The examples in other languages use the same file.
@@ -23,8 +25,8 @@ import (
 //go:embed service-config.json
 var serviceConfig string
 
-// maxAnswer is the largest answer in bytes: an answer of the gateway has 16 MiB at most, and a client's default is 4.
-const maxAnswer = 17 << 20
+// maxAnswer is the largest answer in bytes: images and vectors have 48 MiB at most, and a client's default is 4.
+const maxAnswer = 49 << 20
 
 // Connect returns a connection to the service whose address a variable such as GATEWAY_GRPC holds. Every call carries
 // the service token and the organization. It uses TLS if GRPC_CA_FILE names the certificates to trust, and shows the
@@ -82,13 +84,23 @@ func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]str
 // stack speaks plain text on loopback.
 func (identity) RequireTransportSecurity() bool { return false }
 
-// Main runs an example for at most half a minute and prints how it ended.
+// Main runs an example for at most two minutes and prints how it ended, a refusal with its reason.
 func Main(example func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	err := example(ctx)
 	cancel()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintf(os.Stderr, "%v (reason %q)\n", err, Reason(err))
 		os.Exit(1)
 	}
+}
+
+// Reason returns why a service refused a call, such as "budget_exceeded", and "" for errors of gRPC itself.
+func Reason(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
 }

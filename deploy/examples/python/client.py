@@ -8,8 +8,8 @@ import grpc
 # Retries what is safe to retry. The examples in other languages use the same file.
 SERVICE_CONFIG = pathlib.Path(__file__).parent.parent / "client" / "service-config.json"
 
-# An answer of the gateway has 16 MiB at most, and a client's default is 4.
-MAX_ANSWER = 17 << 20
+# Images and vectors have 48 MiB at most, and a client's default is 4.
+MAX_ANSWER = 49 << 20
 
 
 def connect(address: str) -> grpc.Channel:

@@ -25,8 +25,8 @@ export function connect(address: string): [string, ChannelCredentials, ChannelOp
       : credentials.createInsecure(), // For loopback only.
     {
       "grpc.service_config": readFileSync(SERVICE_CONFIG, "utf8"),
-      // An answer of the gateway has 16 MiB at most, and a client's default is 4.
-      "grpc.max_receive_message_length": 17 << 20,
+      // Images and vectors have 48 MiB at most, and a client's default is 4.
+      "grpc.max_receive_message_length": 49 << 20,
       // The services close connections whose clients ping more often than every 20 seconds.
       "grpc.keepalive_time_ms": 30_000,
       "grpc.keepalive_timeout_ms": 10_000,
