@@ -273,7 +273,7 @@ func TestSecretsAreMade(t *testing.T) {
 // requiredSettings are settings without which `serve` refuses to start, which `config` doesn't check.
 var requiredSettings = map[string][]string{
 	"edge":    {"EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_CONTROL_URL", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
-	"control": {"EDGE_SERVICE_TOKENS_FILE", "EDGE_KEY_PEPPER_FILE"},
+	"control": {"EDGE_SERVICE_TOKENS_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_CONTROL_TOKEN_FILE", "EDGE_CONSOLE_URL"},
 	"gateway": {"GATEWAY_SERVICE_TOKENS_FILE"}, "webhook-egress": {"WEBHOOK_EGRESS_SERVICE_TOKENS_FILE"},
 	"notify": {"NOTIFY_SERVICE_TOKENS_FILE", "NOTIFY_ENCRYPTION_KEY_FILE"},
 }

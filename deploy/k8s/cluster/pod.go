@@ -179,6 +179,9 @@ func (c *Cluster) prepare(p *pod) (process.Spec, error) {
 			return process.Spec{}, err
 		}
 	}
+	if err := p.shareClaims(); err != nil {
+		return process.Spec{}, err
+	}
 	if p.env, err = c.environment(p, program, paths); err != nil {
 		return process.Spec{}, err
 	}

@@ -42,6 +42,10 @@ type podSpec struct {
 	Containers         []container
 	InitContainers     []yaml.Node `yaml:"initContainers"`
 	Volumes            []volume
+	SecurityContext    struct {
+		FSGroup             *int   `yaml:"fsGroup"`
+		FSGroupChangePolicy string `yaml:"fsGroupChangePolicy"`
+	} `yaml:"securityContext"`
 }
 
 func (s podSpec) grace() time.Duration { return time.Duration(max(s.GraceSeconds, 1)) * time.Second }

@@ -39,6 +39,7 @@ type conn struct {
 	broken bool        // a write has failed
 	probe  [1]byte     // clean reads into it
 	expiry *time.Timer // closes the connection when it has been idle too long
+	ends   time.Time   // when it is too old for another request; zero for never
 }
 
 func newConn(p *Pool, to address, made net.Conn) *conn {
@@ -46,6 +47,10 @@ func newConn(p *Pool, to address, made net.Conn) *conn {
 	c := &conn{pool: p, to: to, Conn: s, socket: s, head: -1}
 	c.reader, c.writer = bufio.NewReaderSize(c, buffer), bufio.NewWriterSize(c, buffer)
 	c.expiry = time.AfterFunc(p.options.IdleTime, func() { p.expire(c) })
+	if age := p.options.MaxAge; age > 0 {
+		now := time.Now()
+		c.ends = now.Add(age*9/10 + time.Duration(now.UnixNano()%int64(age/5+1)))
+	}
 	return c
 }
 

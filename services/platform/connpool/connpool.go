@@ -37,6 +37,9 @@ type Options struct {
 	// connections in use is not limited here; callers limit it.
 	IdlePerHost int
 	IdleTime    time.Duration
+	// MaxAge is how old connections are kept, so that a balancer of connections can spread the load over new replicas.
+	// Each has a tenth more or less of it, as those of one moment would otherwise end together. None by default.
+	MaxAge time.Duration
 }
 
 // Pool is an [http.RoundTripper], safe for concurrent use. It supports HTTP/1.1 only, ignores proxy variables of the
@@ -193,8 +196,8 @@ func (p *Pool) disableReuse(to address) {
 	}
 }
 
-// keep puts a connection back and reports whether the pool took it. It doesn't if IdlePerHost is reached or if reuse is
-// disabled for the address.
+// keep puts a connection back and reports whether the pool took it. It doesn't if IdlePerHost is reached, if the
+// connection is older than MaxAge, or if reuse is disabled for the address.
 func (p *Pool) keep(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +208,7 @@ func (p *Pool) keep(c *conn) bool {
 		delete(p.noReuse, c.to)
 	}
 	kept := p.idle[c.to]
-	if len(kept) >= p.options.IdlePerHost {
+	if len(kept) >= p.options.IdlePerHost || !c.ends.IsZero() && time.Now().After(c.ends) {
 		return false
 	}
 	p.idle[c.to] = append(kept, c)

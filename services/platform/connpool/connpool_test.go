@@ -299,55 +299,91 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// countedPool is a pool whose connections lead to a server of this process, in a bubble of synctest.
+type countedPool struct {
+	*connpool.Pool
+
+	open, dialed atomic.Int64
+}
+
+func newCountedPool(o connpool.Options) *countedPool {
+	p := &countedPool{}
+	o.Dial = func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		p.open.Add(1)
+		p.dialed.Add(1)
+		go func() {
+			defer p.open.Add(-1)
+			for from := bufio.NewReader(server); ; {
+				if _, err := http.ReadRequest(from); err != nil {
+					return
+				}
+				_, _ = io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntext")
+			}
+		}()
+		return client, nil
+	}
+	p.Pool = connpool.New(o)
+	return p
+}
+
+// call returns the body of an answer, which ends the call when it is read.
+func (p *countedPool) call(t *testing.T) io.Reader {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test/", http.NoBody)
+	response, err := p.RoundTrip(r) //nolint:bodyclose // Read to its end, it is.
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Body
+}
+
+func (p *countedPool) expect(t *testing.T, when string, wantOpen, wantDialed int64) {
+	t.Helper()
+	synctest.Wait()
+	if p.open.Load() != wantOpen || p.dialed.Load() != wantDialed {
+		t.Errorf("%s: %d open, %d dialed; want %d, %d", when, p.open.Load(), p.dialed.Load(), wantOpen, wantDialed)
+	}
+}
+
 // Idle connections are limited in number and time.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var open, dialed atomic.Int64
-		pool := connpool.New(connpool.Options{IdlePerHost: 2, IdleTime: time.Minute, Dial: func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
-			open.Add(1)
-			dialed.Add(1)
-			go func() {
-				defer open.Add(-1)
-				for from := bufio.NewReader(server); ; {
-					if _, err := http.ReadRequest(from); err != nil {
-						return
-					}
-					_, _ = io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntext")
-				}
-			}()
-			return client, nil
-		}})
-		call := func() io.Reader {
-			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test/", http.NoBody)
-			response, err := pool.RoundTrip(r) //nolint:bodyclose // Read to its end, it is.
-			if err != nil {
-				t.Fatal(err)
-			}
-			return response.Body
-		}
-		expect := func(when string, wantOpen, wantDialed int64) {
-			t.Helper()
-			synctest.Wait()
-			if open.Load() != wantOpen || dialed.Load() != wantDialed {
-				t.Errorf("%s: %d open, %d dialed; want %d, %d", when, open.Load(), dialed.Load(), wantOpen, wantDialed)
-			}
-		}
-		for _, body := range []io.Reader{call(), call(), call()} {
+		pool := newCountedPool(connpool.Options{IdlePerHost: 2, IdleTime: time.Minute})
+		for _, body := range []io.Reader{pool.call(t), pool.call(t), pool.call(t)} {
 			_, _ = io.ReadAll(body)
 		}
-		expect("three calls at once", 2, 3)
+		pool.expect(t, "three calls at once", 2, 3)
 		time.Sleep(40 * time.Second)
-		_, _ = io.ReadAll(call())
-		expect("a call later", 2, 3)
+		_, _ = io.ReadAll(pool.call(t))
+		pool.expect(t, "a call later", 2, 3)
 		time.Sleep(50 * time.Second)
-		expect("the other one's time", 1, 3)
+		pool.expect(t, "the other one's time", 1, 3)
 		time.Sleep(time.Minute)
-		expect("nobody calls", 0, 3)
-		_, _ = io.ReadAll(call())
-		expect("a call after it", 1, 4)
+		pool.expect(t, "nobody calls", 0, 3)
+		_, _ = io.ReadAll(pool.call(t))
+		pool.expect(t, "a call after it", 1, 4)
 		pool.CloseIdleConnections()
-		expect("all closed", 0, 4)
+		pool.expect(t, "all closed", 0, 4)
+	})
+}
+
+// A connection that is used all the time ends, too, with the call after its age.
+func TestConnectionsGetNoOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := newCountedPool(connpool.Options{IdleTime: time.Minute, MaxAge: time.Minute})
+		for range 53 { // A tenth before the age
+			_, _ = io.ReadAll(pool.call(t))
+			time.Sleep(time.Second)
+		}
+		pool.expect(t, "before the age", 1, 1)
+		for range 20 {
+			_, _ = io.ReadAll(pool.call(t))
+			time.Sleep(time.Second)
+		}
+		pool.expect(t, "after it", 1, 2)
+		pool.CloseIdleConnections()
+		pool.expect(t, "all closed", 0, 2)
 	})
 }
 

@@ -26,7 +26,8 @@ const (
 // Options configure the pool of one database.
 type Options struct {
 	URL             string // postgres://user:password@host:port/database; its parameters override Open's defaults
-	MaxConns        int32  // 0 means the URL's pool_max_conns or the driver's default
+	MaxConns        int32  // 0 means DefaultConns
+	DefaultConns    int32  // unless the URL has pool_max_conns; 0 means the driver's default
 	ApplicationName string // shown in pg_stat_activity
 	// Settings are further session parameters.
 	Settings map[string]string
@@ -64,8 +65,11 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	if err := configure(cfg.ConnConfig, settings); err != nil {
 		return nil, err
 	}
-	if o.MaxConns > 0 {
+	switch {
+	case o.MaxConns > 0:
 		cfg.MaxConns = o.MaxConns
+	case o.DefaultConns > 0 && !hasPoolSize(o.URL):
+		cfg.MaxConns = o.DefaultConns
 	}
 	cfg.AfterConnect = writeUUIDs
 	cfg.ConnConfig.Tracer = o.Tracer
@@ -87,6 +91,12 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("reach Postgres: %w", err)
 	}
 	return pool, nil
+}
+
+// hasPoolSize reports whether a URL says how large its pool is, which pgxpool takes out of the parameters.
+func hasPoolSize(url string) bool {
+	cfg, err := pgx.ParseConfig(url)
+	return err == nil && cfg.RuntimeParams["pool_max_conns"] != ""
 }
 
 // configure bounds the connect time and adds the settings that the URL doesn't contain. A password with an unescaped

@@ -37,6 +37,28 @@ func TestOpenSetsLimits(t *testing.T) {
 	}
 }
 
+// The size of a pool is the program's, unless it leaves it to the operator's URL.
+func TestPoolSize(t *testing.T) {
+	t.Parallel()
+	base := testkit.PostgresURL(t, nil)
+	for _, c := range []struct {
+		name    string
+		options pgdb.Options
+		want    int32
+	}{
+		{"a default", pgdb.Options{URL: base, DefaultConns: 16}, 16},
+		{"the URL before a default", pgdb.Options{URL: base + "&pool_max_conns=6", DefaultConns: 16}, 6},
+		{"a fixed size", pgdb.Options{URL: base + "&pool_max_conns=6", MaxConns: 2}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := testkit.Pool(t, c.options).Config().MaxConns; got != c.want {
+				t.Errorf("%d connections, want %d", got, c.want)
+			}
+		})
+	}
+}
+
 func TestOpenErrorsHideThePassword(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-canary"

@@ -26,6 +26,10 @@ const maxStreams = 1000
 // frequent ones close its connection. Clients are asked for 30 seconds or more, which leaves room for late packets.
 const minPing = 20 * time.Second
 
+// maxAge is how old connections get: then clients are sent to a new one, which a balancer may lead to another replica.
+// Calls in progress end as they would.
+const maxAge = 5 * time.Minute
+
 // newGRPC returns the gRPC face.
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
@@ -36,6 +40,7 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.MaxHeaderListSize(headerBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(headerTime),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxAge}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
 	if s.options.TLS != nil {

@@ -25,8 +25,9 @@ type Database struct {
 	Name string
 	// Program is the one whose command migrates the schema; empty for the service's name.
 	Program string
-	// MaxConns is the size of the pool; 0 means the default of the URL or the driver.
-	MaxConns int32
+	// MaxConns is the size of the pool. If it is 0 the URL's pool_max_conns is, and without that DefaultConns or the
+	// driver's default.
+	MaxConns, DefaultConns int32
 	// Settings are further parameters of each session.
 	Settings map[string]string
 
@@ -49,7 +50,7 @@ func OpenPool(ctx context.Context, d Database) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("%s: %w", d.Setting, err)
 	}
 	return pgdb.Open(ctx, pgdb.Options{
-		URL: url.Reveal(), MaxConns: d.MaxConns, ApplicationName: d.Name, Settings: d.Settings, Tracer: d.tracer,
+		URL: url.Reveal(), MaxConns: d.MaxConns, DefaultConns: d.DefaultConns, ApplicationName: d.Name, Settings: d.Settings, Tracer: d.tracer,
 	})
 }
 

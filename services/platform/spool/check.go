@@ -26,7 +26,8 @@ func Check(root string) error {
 		return &fs.PathError{Op: "write", Path: at, Err: err}
 	}
 	if at == filepath.Clean(root) {
-		return owned(at)
+		_, err := owned(at)
+		return err
 	}
 	return isFolder(at)
 }

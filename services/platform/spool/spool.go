@@ -88,25 +88,35 @@ func Open(root string, limit int64) (*Spool, error) {
 	return s, nil
 }
 
-// private creates a folder, or checks that an existing one is owned.
+// private creates a folder, or checks that an existing one is owned and takes it from the group.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return owned(dir)
-}
-
-// owned checks that a folder belongs to this user and is writable by no other.
-func owned(dir string) error {
-	info, err := os.Lstat(dir)
+	info, err := owned(dir)
 	if err != nil {
 		return err
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() || info.Mode().Perm()&0o022 != 0 || int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s: want a folder that belongs to this user and that no other may write to", dir)
+	return os.Chmod(dir, info.Mode().Perm()&0o700)
+}
+
+// owned checks that a folder belongs to this user and group, and is writable by no other. Kubernetes gives a volume to
+// the group of the pod (fsGroup) before each start: it makes everything on it writable for that group.
+func owned(dir string) (os.FileInfo, error) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(owner.Uid) != os.Geteuid() || !onlyOurs(info.Mode(), int(owner.Gid)) {
+		return nil, fmt.Errorf("%s: want a folder that belongs to this user and that no other may write to", dir)
+	}
+	return info, nil
+}
+
+// onlyOurs reports whether none but a folder's user and this process's own group may write to it.
+func onlyOurs(mode os.FileMode, group int) bool {
+	return mode.Perm()&0o002 == 0 && (mode.Perm()&0o020 == 0 || group == os.Getegid())
 }
 
 // lock opens and locks a folder. It fails at once if another process holds the lock.

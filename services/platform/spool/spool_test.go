@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -189,6 +190,38 @@ func TestOrphans(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(root); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Before the next pod starts, Kubernetes makes everything on its volume writable for the pod's group (fsGroup). The
+// records are still there, and the folder is ours alone again.
+func TestVolumeOfTheNextPod(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "switchyard")
+	dead := start(t, root, 1<<20)
+	put(t, dead, numbers(0, 5)...)
+	kill(t, dead)
+	if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		mode := fs.FileMode(0o660)
+		if err == nil && entry.IsDir() {
+			mode = fs.ModeSetgid | 0o770
+		}
+		return errors.Join(err, os.Chmod(path, mode))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	next := start(t, root, 1<<20)
+	found := orphans(t, next)
+	if len(found) != 1 {
+		t.Fatalf("%d orphans, want one", len(found))
+	}
+	if got, _ := drain(t, found[0], 5); !slices.Equal(got, numbers(0, 5)) {
+		t.Errorf("adopted %q", got)
+	}
+	if info, err := os.Stat(root); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder has the mode %v, %v", info.Mode(), err)
+	}
+	if err := errors.Join(found[0].Close(), next.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

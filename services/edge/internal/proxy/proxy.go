@@ -113,6 +113,7 @@ func Transport(secure func() *tls.Config) *connpool.Pool {
 		Dial: (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext, TLS: secure, ConnectTime: connectTime,
 		IdlePerHost: 512,
 		IdleTime:    time.Minute, // below the services' own, so that they never close first
+		MaxAge:      time.Minute,
 	})
 }
 

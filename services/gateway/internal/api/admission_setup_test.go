@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -19,7 +20,7 @@ func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) {
 		watcher.LoadVersion(ctx, topic, version)
 	})
-	watcher = control.NewWatcher(b.control, log)
+	watcher = control.NewWatcher(b.control, time.Minute, log)
 	reserver := budget.NewReserver(postgres.NewReservations(b.pool), log)
 	b.organizations, b.runs = postgres.NewOrganizations(b.control), postgres.NewRuns(b.control, reserver.Replica())
 	b.admission = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: reserver, Log: log})

@@ -12,7 +12,7 @@ import (
 var unready = map[string]string{
 	"lifecycle": "the service is stopping; it finishes the requests in flight and accepts no new ones",
 	"ledger":    "ledger rows can't be stored: the spool is full (GATEWAY_SPOOL_LIMIT), or both its disk and Postgres fail; completions are refused",
-	"settings":  "the settings of operators and organizations could not be read from Postgres for more than 10 seconds; the last known settings apply",
+	"settings":  "the settings of operators and organizations could not be read from Postgres for longer than GATEWAY_SETTINGS_STALE; the last known settings apply",
 }
 
 // notReady is a failing check and its explanation.

@@ -115,7 +115,7 @@ func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, er
 	if err != nil {
 		return stores{}, err
 	}
-	settings, watcher := openControl(s, pool, client)
+	settings, watcher := openControl(s, pool, client, cfg.SettingsStale)
 	return stores{pool, client, settings, watcher}, nil
 }
 

@@ -28,7 +28,7 @@ func settings(t *testing.T, databaseURL string) Config {
 	return Config{
 		HTTPListen: testkit.FreeAddress(t), GRPCListen: testkit.FreeAddress(t), DatabaseURLFile: secret.File(testkit.File(t, databaseURL)), AuthDisabled: true,
 		AnswerTimeout: time.Minute, FirstTokenTimeout: time.Minute, IdleTimeout: time.Minute,
-		TotalTimeout: time.Minute, ConnectTimeout: time.Second, DrainGrace: 20 * time.Second,
+		TotalTimeout: time.Minute, ConnectTimeout: time.Second, DrainGrace: 20 * time.Second, SettingsStale: time.Minute,
 		SpoolDir: t.TempDir(), SpoolLimit: 1 << 20, LedgerMode: "committed", ProbeOrganization: "probes", ProbeBudgetCents: 100,
 	}
 }

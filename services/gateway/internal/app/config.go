@@ -32,6 +32,8 @@ type Config struct {
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
+	SettingsStale time.Duration `env:"SETTINGS_STALE" envDefault:"2m" doc:"how long the last known suspensions, revocations, credentials and pins hold while Postgres can't be read; then the replica is not ready"`
+
 	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); shipped/policy.yaml when empty"`
 	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); shipped/prices.yaml when empty"`
 	CatalogFile        string      `env:"CATALOG_FILE" doc:"model catalog (YAML); shipped/catalog.yaml when empty"`
@@ -141,6 +143,7 @@ func (c Config) Validate() error {
 		{"IDLE_TIMEOUT", c.IdleTimeout},
 		{"TOTAL_TIMEOUT", c.TotalTimeout},
 		{"CONNECT_TIMEOUT", c.ConnectTimeout},
+		{"SETTINGS_STALE", c.SettingsStale},
 	} {
 		if clock.time <= 0 {
 			errs = append(errs, fmt.Errorf("%s_%s: must be positive", prefix, clock.name))

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -15,7 +16,7 @@ import (
 // openControl opens the settings that operators and organizations change at run time. A part that follows a topic
 // calls the watcher's Watch in a step between this one and followControl. A change is in force on this replica before
 // its writer is answered; the other replicas are notified of it if there is a Redis.
-func openControl(s *service.Service, pool *pgxpool.Pool, client *redisdb.Client) (*postgres.Control, *control.Watcher) {
+func openControl(s *service.Service, pool *pgxpool.Pool, client *redisdb.Client, stale time.Duration) (*postgres.Control, *control.Watcher) {
 	var watcher *control.Watcher
 	notify := func() {}
 	if client != nil {
@@ -31,7 +32,7 @@ func openControl(s *service.Service, pool *pgxpool.Pool, client *redisdb.Client)
 		}
 		watcher.LoadVersion(ctx, topic, version)
 	})
-	watcher = control.NewWatcher(settings, s.Log)
+	watcher = control.NewWatcher(settings, stale, s.Log)
 	return settings, watcher
 }
 

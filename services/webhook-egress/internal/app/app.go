@@ -45,8 +45,8 @@ const (
 	maxBody = 1 << 20
 	// unaryTimeout bounds a unary API call.
 	unaryTimeout = 15 * time.Second
-	// poolSize is for the API and the engine; controlSize is reserved for heartbeats and upkeep, which must not queue
-	// behind them.
+	// poolSize is for the API and the engine, unless the database's URL says another; controlSize is reserved for
+	// heartbeats and upkeep, which must not queue behind them.
 	poolSize, controlSize = 16, 2
 	// holdDelay is how long a flow waits for a missing signing secret before the next try.
 	holdDelay = 5 * time.Second
@@ -107,7 +107,7 @@ func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, er
 	if err != nil {
 		return stores{}, err
 	}
-	database.Name, database.MaxConns = serviceName, poolSize
+	database.Name, database.MaxConns, database.DefaultConns = serviceName, 0, poolSize
 	pool, err := s.Pool(ctx, database, nil)
 	if err != nil {
 		return stores{}, err

@@ -40,8 +40,6 @@ const (
 	pollEvery = 300 * time.Millisecond
 	// pollTime bounds one poll including everything that it loads.
 	pollTime = 5 * time.Second
-	// staleAfter is the time without a successful poll after which a replica is not ready.
-	staleAfter = 10 * time.Second
 	// loadTime bounds how long a writer waits until its own change is in force.
 	loadTime = time.Second
 )
@@ -62,6 +60,7 @@ type Watcher struct {
 	log    *slog.Logger
 	topics map[Topic]*watched
 	wake   chan struct{}
+	stale  time.Duration
 	polled atomic.Int64 // time of the last success, in Unix nanoseconds
 }
 
@@ -93,9 +92,9 @@ func (w *watched) catchUp(ctx context.Context, version int64) error {
 	return nil
 }
 
-// NewWatcher returns a Watcher without topics.
-func NewWatcher(store Store, log *slog.Logger) *Watcher {
-	return &Watcher{store: store, log: log, topics: make(map[Topic]*watched), wake: make(chan struct{}, 1)}
+// NewWatcher returns a Watcher without topics, which is not ready once no poll has succeeded for the time stale.
+func NewWatcher(store Store, stale time.Duration, log *slog.Logger) *Watcher {
+	return &Watcher{store: store, stale: stale, log: log, topics: make(map[Topic]*watched), wake: make(chan struct{}, 1)}
 }
 
 // Watch registers load for a topic.
@@ -171,9 +170,9 @@ func (w *Watcher) poll(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns an error if no poll has succeeded for staleAfter.
+// Ready returns an error if no poll has succeeded for too long.
 func (w *Watcher) Ready(context.Context) error {
-	if age := time.Since(time.Unix(0, w.polled.Load())); age > staleAfter {
+	if age := time.Since(time.Unix(0, w.polled.Load())); age > w.stale {
 		return fmt.Errorf("settings were last read %s ago", age.Round(time.Second))
 	}
 	return nil

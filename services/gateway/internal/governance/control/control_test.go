@@ -70,11 +70,14 @@ func (f *follower) loads() []int64 {
 	return slices.Clone(f.since)
 }
 
+// stale is the time without a poll after which a watcher is not ready.
+const stale = 10 * time.Second
+
 func TestFollowsWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &versions{now: map[Topic]int64{Runs: 3, Routing: 1}}
 		runs, routing := &follower{of: store, topic: Runs}, &follower{of: store, topic: Routing}
-		w := NewWatcher(store, slog.New(slog.DiscardHandler))
+		w := NewWatcher(store, stale, slog.New(slog.DiscardHandler))
 		w.Watch(Runs, runs.load)
 		w.Watch(Routing, routing.load)
 		if err := w.Start(t.Context()); err != nil {
@@ -110,7 +113,7 @@ func TestFailuresPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &versions{now: map[Topic]int64{Runs: 1, Routing: 1}}
 		runs, routing := &follower{of: store, topic: Runs}, &follower{of: store, topic: Routing}
-		w := NewWatcher(store, slog.New(slog.DiscardHandler))
+		w := NewWatcher(store, stale, slog.New(slog.DiscardHandler))
 		w.Watch(Runs, runs.load)
 		w.Watch(Routing, routing.load)
 		if err := w.Start(t.Context()); err != nil {
@@ -122,7 +125,7 @@ func TestFailuresPass(t *testing.T) {
 
 		// The store is unavailable, then available.
 		store.set(Runs, 2, errors.New("away"))
-		time.Sleep(2 * staleAfter)
+		time.Sleep(2 * stale)
 		synctest.Wait()
 		if w.Ready(ctx) == nil {
 			t.Error("ready though nothing was seen for long")
@@ -148,7 +151,7 @@ func TestFailuresPass(t *testing.T) {
 
 func TestStartNeedsEverything(t *testing.T) {
 	store := &versions{now: map[Topic]int64{}}
-	w := NewWatcher(store, slog.New(slog.DiscardHandler))
+	w := NewWatcher(store, stale, slog.New(slog.DiscardHandler))
 	w.Watch(Runs, (&follower{of: store, topic: Runs, err: errors.New("away")}).load)
 	if w.Start(t.Context()) == nil {
 		t.Error("started without knowing the runs")
@@ -160,7 +163,7 @@ func TestLoadVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &versions{now: map[Topic]int64{Runs: 1}}
 		runs := &follower{of: store, topic: Runs}
-		w := NewWatcher(store, slog.New(slog.DiscardHandler))
+		w := NewWatcher(store, stale, slog.New(slog.DiscardHandler))
 		w.Watch(Runs, runs.load)
 		if err := w.Start(t.Context()); err != nil {
 			t.Fatal(err)
