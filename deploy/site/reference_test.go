@@ -21,7 +21,7 @@ func TestReferences(t *testing.T) {
 		"errors":     {"| `rate_limited` | 429 | "},
 		"metrics": {
 			"| `switchyard.edge.duration` | Duration of requests", "| `notify.backlog` | ", "| `switchyard.gateway.events.oldest` | Age of",
-			"| `gen_ai.client.operation.duration` | Time of one call",
+			"| `gen_ai.client.inference.duration` | Time of one call", "| `gen_ai.client.inference.usage.input_tokens` | Tokens of input",
 		},
 	} {
 		for _, line := range want {

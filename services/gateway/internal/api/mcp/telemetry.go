@@ -18,7 +18,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Names of OpenTelemetry's semantic conventions for the Model Context Protocol (status "development", as of 2026).
+// Names of OpenTelemetry's semantic conventions for the Model Context Protocol (status "development",
+// version 0.1.0 of open-telemetry/semantic-conventions-genai).
 const (
 	metricDuration = "mcp.server.operation.duration"
 

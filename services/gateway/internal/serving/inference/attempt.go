@@ -250,7 +250,9 @@ func (r *round) serves(ctx context.Context, a *attempt) {
 	}
 	a.permit.Begin(ctx)
 	r.record.began(a.began)
-	a.call.first(ctx, r.engine.metrics, a.began)
+	if r.request.events() {
+		a.call.first(ctx, r.engine.metrics, a.began)
+	}
 }
 
 // fail records an attempt that failed at the vendor.

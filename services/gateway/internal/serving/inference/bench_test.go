@@ -1,10 +1,13 @@
 package inference
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/policy"
@@ -46,6 +49,38 @@ func BenchmarkPipeline(b *testing.B) {
 			if _, err := read(s); err != nil {
 				b.Fatal(err)
 			}
+		}
+	})
+}
+
+// BenchmarkMeasured measures an answer and a stream of 200 words, with metrics that are collected.
+func BenchmarkMeasured(b *testing.B) {
+	bench := setup(b, nil, &script{name: "a", answer: good, steps: append(slices.Repeat([]step{text(" word")}, 200), end(used))})
+	bench.Log = slog.New(slog.DiscardHandler)
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	b.Cleanup(func() { _ = meters.Shutdown(context.Background()) })
+	var err error
+	if bench.metrics, err = newMetrics(meters.Meter("")); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("chat", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			bench.ledger.entries = bench.ledger.entries[:0]
+			if _, err := bench.Chat(b.Context(), request()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("stream", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			bench.ledger.entries = bench.ledger.entries[:0]
+			s, err := bench.StreamChat(b.Context(), request())
+			for err == nil {
+				_, err = s.Next()
+			}
+			s.Close()
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 // the answer. It never contains content.
 type call struct {
 	span    oteltrace.Span
-	label   label
+	series  *series
 	started time.Time
 	// receipt collects the vendor's id of the call.
 	receipt *provider.Receipt
@@ -26,7 +26,7 @@ type call struct {
 func (e *Engine) beginCall(ctx context.Context, r *Request, c *candidate, streams bool) (context.Context, call) {
 	operation := operationNames[r.Route.Operation]
 	made := call{
-		label:   label{provider: c.Provider, host: c.Host, model: e.modelLabel(c), operation: operation},
+		series:  e.metrics.calls.of(label{provider: c.Provider, host: c.Host, model: e.modelLabel(c), operation: operation}),
 		started: time.Now(),
 		receipt: new(provider.Receipt),
 	}
@@ -34,7 +34,7 @@ func (e *Engine) beginCall(ctx context.Context, r *Request, c *candidate, stream
 	ctx, made.span = e.Tracer.Start(ctx, operation+" "+c.Model, oteltrace.WithSpanKind(oteltrace.SpanKindClient))
 	if made.span.IsRecording() {
 		made.span.SetAttributes(attrOperation.String(operation), attrProvider.String(c.Host), attrConfigured.String(c.Provider), attrRequestModel.String(c.Upstream))
-		made.span.SetAttributes(asked(&r.Chat, streams)...)
+		made.span.SetAttributes(asked(&r.Chat, streams && r.events())...)
 	}
 	return ctx, made
 }
@@ -69,7 +69,7 @@ func asked(chat *provider.Chat, streams bool) (set []attribute.KeyValue) {
 // first records when the first content of a stream arrived.
 func (c *call) first(ctx context.Context, m *metrics, at time.Time) {
 	after := at.Sub(c.started)
-	m.first(ctx, c.label, after)
+	m.calls.first(ctx, c.series, after)
 	if c.span.IsRecording() {
 		c.span.SetAttributes(attrTimeToFirst.Float64(after.Seconds()))
 	}
@@ -95,32 +95,66 @@ func (e *Engine) spent(r *ledger.Report) {
 
 // fail ends the telemetry of a call that failed, or that its caller cancelled.
 func (c *call) fail(ctx context.Context, m *metrics, kind string, at time.Time) {
-	l := c.label
-	l.key, l.value = attrErrorType, kind
-	m.called(ctx, l, at.Sub(c.started))
+	m.calls.ended(ctx, m.calls.failed(c.series, kind), at.Sub(c.started))
 	c.span.SetAttributes(attrErrorType.String(kind))
 	c.span.SetStatus(codes.Error, kind)
 	c.end(at)
 }
 
-// billed ends the telemetry of a call whose answer was billed and ended for a reason, which may be empty.
-func (c *call) billed(ctx context.Context, m *metrics, b *bill, reason provider.FinishReason, at time.Time) {
-	u := b.report.Usage
-	m.used(ctx, c.label, u)
+// billed ends the telemetry of a call of a request whose answer was billed and ended for a reason, which may be empty.
+func (c *call) billed(ctx context.Context, m *metrics, r *Request, b *bill, reason provider.FinishReason, at time.Time) {
+	completed := b.outcome == ledger.OutcomeCompleted
+	ended := c.series
+	if !completed {
+		ended = m.calls.failed(c.series, string(b.outcome))
+	}
+	m.calls.used(ctx, c.series, ended, &b.report.Usage, r.modality())
 	if c.span.IsRecording() {
-		c.span.SetAttributes(attrResponseModel.String(b.served.Model),
-			attrInputTokens.Int64(u.Prompt()), attrOutputTokens.Int64(u.Completion()), attrReasoningTokens.Int64(u.Reasoning),
-			attrCacheRead.Int64(u.CacheRead), attrCacheCreation.Int64(u.CacheWrite+u.CacheWriteLong))
+		c.span.SetAttributes(attrResponseModel.String(b.served.Model))
+		c.span.SetAttributes(usageAttributes(c.series.family, b.report.Usage)...)
+		if reason == "" && !completed && c.series.family == familyInference {
+			reason = finishError
+		}
 		if reason != "" {
 			c.span.SetAttributes(attrFinishReasons.StringSlice([]string{string(reason)}))
 		}
 	}
-	if b.outcome != ledger.OutcomeCompleted {
+	if !completed {
 		c.fail(ctx, m, string(b.outcome), at)
 		return
 	}
-	m.called(ctx, c.label, at.Sub(c.started))
+	m.calls.ended(ctx, c.series, at.Sub(c.started))
 	c.end(at)
+}
+
+// usageAttributes returns the attributes of what a call used. Calls that generate nothing have only input.
+func usageAttributes(f family, u provider.Usage) []attribute.KeyValue {
+	input := attrInputTokens.Int64(u.Prompt())
+	if f != familyInference {
+		return []attribute.KeyValue{input}
+	}
+	return []attribute.KeyValue{
+		input, attrOutputTokens.Int64(u.Completion()), attrReasoningTokens.Int64(u.Reasoning),
+		attrCacheRead.Int64(u.CacheRead), attrCacheWrite.Int64(u.CacheWrite + u.CacheWriteLong),
+	}
+}
+
+// events reports whether a request that is served as a stream asks the vendor for one.
+func (r *Request) events() bool { return r.Relay == nil || r.Relay.Stream }
+
+// modality returns that of a request's whole input; unknown if it has several, or if the gateway does not read it.
+func (r *Request) modality() modality {
+	if r.Relay != nil && r.Route.Operation != provider.OperationCompletions {
+		return modalityUnknown
+	}
+	for i := range r.Chat.Messages {
+		for j := range r.Chat.Messages[i].Content {
+			if part := &r.Chat.Messages[i].Content[j]; part.ImageURL != "" || part.File != nil {
+				return modalityUnknown
+			}
+		}
+	}
+	return modalityText
 }
 
 // end closes the span, if it is recorded.

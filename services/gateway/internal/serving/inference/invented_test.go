@@ -76,7 +76,7 @@ func TestInventedNamesUseNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	models := map[string]bool{}
-	for l := range b.metrics.labels {
+	for l := range b.metrics.calls.series {
 		models[l.model] = true
 	}
 	if n := len(models); n > 100 {

@@ -131,7 +131,7 @@ func (x *execution) recordOutcome(ctx context.Context) {
 			x.engine.metrics.request(b.report.Provider, b.outcome)
 		}
 		if !b.abandoned && !x.hit {
-			x.present.call.billed(ctx, x.engine.metrics, b, x.finish, x.ended)
+			x.present.call.billed(ctx, x.engine.metrics, x.request, b, x.finish, x.ended)
 		}
 	}
 	x.record.close(ctx, x)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -26,12 +25,9 @@ const outcomeFailed ledger.Outcome = "failed"
 type metrics struct {
 	requests, failures, attempts, skips, retries, hedges, tokens, cost, beyond *counter
 
-	duration, firstChunk, perChunk, queue metric.Float64Histogram
-	tokenUsage                            metric.Int64Histogram
-	refusals                              metric.Int64Counter
-
-	mu     sync.RWMutex
-	labels map[label]metric.MeasurementOption
+	calls    *callMetrics
+	queue    metric.Float64Histogram
+	refusals metric.Int64Counter
 }
 
 // label is a set of labels: always the provider; its host, a model and operation where the convention wants them; and
@@ -43,7 +39,7 @@ type label struct {
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := metrics{labels: make(map[label]metric.MeasurementOption)}
+	var m metrics
 	var errs []error
 	count := func(into **counter, name, what string) {
 		var err error
@@ -58,18 +54,12 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	count(&m.retries, "switchyard.gateway.retries", "Calls repeated at the same provider, and those that the retry budget refused.")
 	count(&m.hedges, "switchyard.gateway.hedges", "Second calls of requests whose first call was slow, by the provider of the second call and outcome: won, lost, failed, or why there was none (no_budget, no_room, no_reservation).")
 	count(&m.beyond, "switchyard.gateway.usage.implausible", "Usage reports and streams that exceed what the request can use, by provider and part; the excess is not billed.")
-	observe := func(into *metric.Float64Histogram, name, what string, buckets []float64) {
-		var err error
-		*into, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
-		errs = append(errs, err)
-	}
-	observe(&m.duration, metricDuration, "Time of one call to a provider, to the end of its answer.", durationBuckets)
-	observe(&m.firstChunk, metricFirstChunk, "Time to the first content of a stream.", chunkBuckets)
-	observe(&m.perChunk, metricPerOutputChunk, "Mean time between the pieces of a stream, after the first.", chunkBuckets)
-	observe(&m.queue, "switchyard.gateway.queue.duration", "Time that requests waited until limits had room, by outcome: served, refused or left.", chunkBuckets)
 	var err error
-	m.tokenUsage, err = meter.Int64Histogram(metricTokens, metric.WithUnit("{token}"),
-		metric.WithDescription("Tokens of one call, as billed."), metric.WithExplicitBucketBoundaries(tokenBuckets...))
+	m.calls, err = newCallMetrics(meter)
+	errs = append(errs, err)
+	m.queue, err = meter.Float64Histogram("switchyard.gateway.queue.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time that requests waited until limits had room, by outcome: served, refused or left."),
+		metric.WithExplicitBucketBoundaries(waitBuckets...))
 	errs = append(errs, err)
 	m.refusals, err = meter.Int64Counter("switchyard.gateway.quota.refusals",
 		metric.WithDescription("Requests that a limit refused, by what it applies to (credential, organization, key, or the queue) and cause."))
@@ -81,22 +71,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return &m, nil
 }
 
-// with returns the option of a label. Options are cached: making one costs more than counting.
-func (m *metrics) with(l label) metric.MeasurementOption {
-	m.mu.RLock()
-	option := m.labels[l]
-	m.mu.RUnlock()
-	if option != nil {
-		return option
-	}
-	option = l.option()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.labels[l] = option
-	return option
-}
-
-func (l label) option() metric.MeasurementOption {
+// option returns the label as an option of a measurement, with further attributes.
+func (l label) option(further ...attribute.KeyValue) metric.MeasurementOption {
 	var set []attribute.KeyValue
 	if l.operation != "" {
 		set = append(set, attrProvider.String(l.host), attrConfigured.String(l.provider), attrRequestModel.String(l.model), attrOperation.String(l.operation))
@@ -106,7 +82,7 @@ func (l label) option() metric.MeasurementOption {
 	if l.key != "" {
 		set = append(set, l.key.String(l.value))
 	}
-	return metric.WithAttributeSet(attribute.NewSet(set...))
+	return metric.WithAttributeSet(attribute.NewSet(append(set, further...)...))
 }
 
 func by(name string, key attribute.Key, value string) label {
@@ -158,33 +134,6 @@ func (m *metrics) queued(ctx context.Context, waited time.Duration, outcome stri
 func (m *metrics) refused(ctx context.Context, e *quota.RefusedError) {
 	limit := cmp.Or(e.Subject.Kind(), "queue")
 	m.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("limit", limit), attribute.String("cause", string(e.Cause))))
-}
-
-// called records one call to a provider that has ended.
-func (m *metrics) called(ctx context.Context, l label, took time.Duration) {
-	m.duration.Record(ctx, took.Seconds(), m.with(l))
-}
-
-// streamed records the mean time between the pieces of a stream; those after the first arrived within rest.
-func (m *metrics) streamed(ctx context.Context, l label, pieces int, rest time.Duration) {
-	if pieces > 1 {
-		m.perChunk.Record(ctx, rest.Seconds()/float64(pieces-1), m.with(l))
-	}
-}
-
-func (m *metrics) first(ctx context.Context, l label, after time.Duration) {
-	m.firstChunk.Record(ctx, after.Seconds(), m.with(l))
-}
-
-// used records the tokens of a call.
-func (m *metrics) used(ctx context.Context, l label, u provider.Usage) {
-	for _, kind := range []struct {
-		name   string
-		tokens int64
-	}{{tokenInput, u.Prompt()}, {tokenOutput, u.Completion()}} {
-		l.key, l.value = attrTokenType, kind.name
-		m.tokenUsage.Record(ctx, kind.tokens, m.with(l))
-	}
 }
 
 // implausible counts a report, or a stream, of more than the request can use.

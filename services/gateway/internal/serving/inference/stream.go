@@ -39,7 +39,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Relay == nil || r.Relay.Stream {
+	if r.events() {
 		x.record.streams()
 	}
 	begun := false
@@ -149,6 +149,9 @@ func (s *Stream) read() (provider.Event, bool) {
 			if !event.Empty() {
 				s.timer.restart()
 			}
+			if event.Output() {
+				s.chunk()
+			}
 			s.buffered = s.upstream.Buffered()
 			if s.err = s.note(event, s.upstream.Size()); s.err != nil {
 				s.x.record.failed(s.err)
@@ -161,6 +164,13 @@ func (s *Stream) read() (provider.Event, bool) {
 		}
 	}
 	return provider.Event{}, false
+}
+
+// chunk records the time since the chunk before, the first of which began the answer.
+func (s *Stream) chunk() {
+	at := time.Since(s.attempt.began)
+	s.x.engine.metrics.calls.chunk(s.ctx, s.attempt.call.series, at-s.last)
+	s.last = at
 }
 
 // complete records an answer that has come to its end, once nothing is held.
@@ -214,7 +224,7 @@ func (s *Stream) settle(outcome ledger.Outcome) {
 	}
 	s.stop()
 	s.x.finish = s.finish
-	s.x.engine.metrics.streamed(s.ctx, s.attempt.call.label, s.pieces, time.Since(s.attempt.began))
+	s.x.engine.metrics.calls.streamed(s.ctx, s.attempt.call.series, s.pieces, time.Since(s.attempt.began))
 	switch outcome {
 	case ledger.OutcomeCompleted:
 		s.attempt.permit.End(s.ctx, health.Verdict{Outcome: health.Good})

@@ -34,8 +34,9 @@ type incoming struct {
 	ended  bool // the provider has sent its last event
 	// buffered reports whether the provider's next event has arrived.
 	buffered bool
-	// pieces counts the pieces of content.
+	// pieces counts the pieces of content. last is when the last chunk arrived, since the answer began.
 	pieces int
+	last   time.Duration
 
 	// recording is what is stored in the response cache; nil for nothing.
 	recording *recording
@@ -104,7 +105,7 @@ const maxHeld = 64 << 10
 // hold reads until the first event that carries content, and keeps the vendor's frames before it for a face that relays
 // them. A stream that ends before it with a finish reason is an empty answer; one without is a failure.
 func (s *incoming) hold(upstream provider.Stream, clock *streamTimer) error {
-	s.held, s.finish, s.calls, s.ended, s.pieces = nil, "", false, false, 0
+	s.held, s.finish, s.calls, s.ended, s.pieces, s.last = nil, "", false, false, 0, 0
 	if s.recording = nil; s.x.cacheKey != (cache.Key{}) {
 		s.recording = &recording{}
 	}

@@ -3,8 +3,10 @@ package inference
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
@@ -49,14 +51,48 @@ func reported(s tracetest.SpanStub) string {
 	return line
 }
 
-func (o *observed) points(t *testing.T) map[string][]attribute.Set {
+func (o *observed) collect(t *testing.T) []metricdata.ScopeMetrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	if err := o.metrics.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
+	return all.ScopeMetrics
+}
+
+// sums returns the points of counters.
+func (o *observed) sums(t *testing.T) map[string][]metricdata.DataPoint[int64] {
+	t.Helper()
+	points := make(map[string][]metricdata.DataPoint[int64])
+	for _, scope := range o.collect(t) {
+		for _, m := range scope.Metrics {
+			if data, ok := m.Data.(metricdata.Sum[int64]); ok {
+				points[m.Name] = data.DataPoints
+			}
+		}
+	}
+	return points
+}
+
+// records returns how many values a histogram of seconds has.
+func (o *observed) records(t *testing.T, name string) (n uint64) {
+	t.Helper()
+	for _, scope := range o.collect(t) {
+		for _, m := range scope.Metrics {
+			if data, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == name {
+				for _, p := range data.DataPoints {
+					n += p.Count
+				}
+			}
+		}
+	}
+	return n
+}
+
+func (o *observed) points(t *testing.T) map[string][]attribute.Set {
+	t.Helper()
 	points := make(map[string][]attribute.Set)
-	for _, scope := range all.ScopeMetrics {
+	for _, scope := range o.collect(t) {
 		for _, m := range scope.Metrics {
 			switch data := m.Data.(type) {
 			case metricdata.Histogram[float64]:
@@ -96,7 +132,7 @@ func TestEachCallHasASpan(t *testing.T) {
 		"chat a-1 Error gen_ai.operation.name=chat gen_ai.provider.name=host_a switchyard.provider=a gen_ai.request.model=a-up gen_ai.request.max_tokens=9 gen_ai.request.top_p=0.5 error.type=server_error",
 		"chat b-1 Unset gen_ai.operation.name=chat gen_ai.provider.name=host_b switchyard.provider=b gen_ai.request.model=b-up gen_ai.request.max_tokens=9 gen_ai.request.top_p=0.5" +
 			" gen_ai.response.model=b-1 gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=20 gen_ai.usage.reasoning.output_tokens=0" +
-			" gen_ai.usage.cache_read.input_tokens=0 gen_ai.usage.cache_creation.input_tokens=0" +
+			" gen_ai.usage.cache_read.input_tokens=0 gen_ai.usage.cache_write.input_tokens=0" +
 			` gen_ai.response.finish_reasons=["stop"]`,
 	} {
 		if got := reported(spans[i]); got != want {
@@ -104,11 +140,138 @@ func TestEachCallHasASpan(t *testing.T) {
 		}
 	}
 	points := o.points(t)
-	if n := len(points[metricDuration]); n != 2 {
-		t.Errorf("%d series of the duration, want one that failed and one that did not", n)
+	for name, want := range map[string]int{
+		metricInference: 2, metricOperation: 2, // One that failed and one that did not.
+		metricCallInput: 1, metricCallOutput: 1, oldUsage: 2,
+		metricUsageInput: 1, metricUsageOutput: 1, metricUsageCacheRead: 1, metricUsageCacheWrite: 1, metricUsageReasoning: 1,
+		metricEmbeddings: 0, metricEmbeddedInput: 0,
+	} {
+		if n := len(points[name]); n != want {
+			t.Errorf("%d series of %s, want %d", n, name, want)
+		}
 	}
-	if n := len(points[metricTokens]); n != 2 {
-		t.Errorf("%d series of tokens, want input and output", n)
+}
+
+// Calls have the metrics of the family that the conventions count them in, and as long as they are deprecated the former
+// ones, too.
+func TestMetricsByFamily(t *testing.T) {
+	for operation, want := range map[provider.Operation][]string{
+		provider.OperationChat:           {metricInference, metricCallInput, metricCallOutput, metricUsageInput},
+		provider.OperationVision:         {metricInference, metricCallInput, metricCallOutput, metricUsageInput},
+		provider.OperationImages:         {metricInference, metricCallInput, metricCallOutput, metricUsageInput},
+		provider.OperationCompletions:    {metricInference, metricCallInput, metricCallOutput, metricUsageInput},
+		provider.OperationSpeech:         {metricInference, metricCallInput, metricCallOutput, metricUsageInput},
+		provider.OperationTranscriptions: {metricInference, metricCallInput, metricCallOutput, metricUsageInput},
+		provider.OperationEmbeddings:     {metricEmbeddings, metricEmbeddedInput},
+		provider.OperationModerations:    nil,
+		provider.OperationRerank:         nil,
+	} {
+		t.Run(string(operation), func(t *testing.T) {
+			o := observe(t, &script{name: "a"})
+			calls := o.Engine.metrics.calls
+			s := calls.of(label{provider: "a", host: "h", model: "m", operation: operationNames[operation]})
+			calls.ended(t.Context(), s, time.Second)
+			calls.used(t.Context(), s, s, &provider.Usage{Input: 1, Output: 1}, modalityText)
+			points := o.points(t)
+			want = append(want, metricOperation, oldUsage)
+			for _, name := range []string{
+				metricInference, metricEmbeddings, metricOperation, metricCallInput, metricCallOutput, metricEmbeddedInput, metricUsageInput, oldUsage,
+			} {
+				if got := len(points[name]) > 0; got != slices.Contains(want, name) {
+					t.Errorf("%s: recorded is %v", name, got)
+				}
+			}
+		})
+	}
+}
+
+// Each token is counted in one modality: their sum is the whole input or output, whatever the vendor tells apart.
+func TestTokensHaveOneModality(t *testing.T) {
+	image := provider.Chat{Messages: []provider.Message{{Content: []provider.Part{{Text: "what is this?"}, {ImageURL: "https://example.org/a.png"}}}}}
+	everything := provider.Usage{}
+	for _, b := range provider.Buckets() {
+		*b.Of(&everything) = 1 << b
+	}
+	for name, test := range map[string]struct {
+		request       Request
+		operation     provider.Operation
+		usage         provider.Usage
+		input, output string
+	}{
+		"text":                     {Request{}, provider.OperationChat, provider.Usage{Input: 1, CacheRead: 2, Output: 3, Reasoning: 4}, "text=3", "text=7"},
+		"an image, told apart":     {Request{Chat: image}, provider.OperationChat, provider.Usage{Input: 1, ImageInput: 2, CacheRead: 4, Output: 8}, "image=2 text=1 unknown=4", "text=8"},
+		"an image, not told apart": {Request{Chat: image}, provider.OperationVision, provider.Usage{Input: 1, CacheRead: 4, Output: 8}, "unknown=5", "text=8"},
+		"an image to make":         {Request{}, provider.OperationImages, provider.Usage{Input: 1, ImageOutput: 2}, "text=1", "image=2 unknown=0"},
+		"speech": {
+			Request{Relay: &provider.Relay{}}, provider.OperationSpeech, provider.Usage{Input: 1, AudioOutput: 2}, "unknown=1", "audio=2 unknown=0",
+		},
+		"everything": {Request{Chat: image}, provider.OperationChat, everything, "audio=32 image=16 text=1 unknown=14", "audio=256 image=512 text=192"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observe(t, &script{name: "a"})
+			calls := o.Engine.metrics.calls
+			s := calls.of(label{provider: "a", host: "h", model: "m", operation: operationNames[test.operation]})
+			test.request.Route.Operation = test.operation
+			calls.used(t.Context(), s, s, &test.usage, test.request.modality())
+			sums := o.sums(t)
+			for metric, want := range map[string]string{metricUsageInput: test.input, metricUsageOutput: test.output} {
+				var got []string
+				var sum int64
+				for _, p := range sums[metric] {
+					of, _ := p.Attributes.Value(attrModality)
+					got = append(got, fmt.Sprintf("%s=%d", of.AsString(), p.Value))
+					sum += p.Value
+				}
+				slices.Sort(got)
+				if joined := strings.Join(got, " "); joined != want {
+					t.Errorf("%s: %s, want %s", metric, joined, want)
+				}
+				if whole := map[string]int64{metricUsageInput: test.usage.Prompt(), metricUsageOutput: test.usage.Completion()}[metric]; sum != whole {
+					t.Errorf("%s: %d, want %d", metric, sum, whole)
+				}
+			}
+		})
+	}
+}
+
+// Sizes of answers that were cut short are apart from those of whole ones; what they used is counted with the rest.
+func TestSizesOfFailedCallsAreApart(t *testing.T) {
+	o := observe(t, &script{name: "a", steps: []step{text("1"), broken}})
+	s, err := o.StreamChat(t.Context(), request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = read(s)
+	points := o.points(t)
+	for name, want := range map[string]bool{metricCallInput: true, metricCallOutput: true, metricUsageInput: false, oldUsage: false} {
+		for _, set := range points[name] {
+			if kind, failed := set.Value(attrErrorType); failed != want {
+				t.Errorf("%s: error.type is %q", name, kind.AsString())
+			}
+		}
+		if len(points[name]) == 0 {
+			t.Errorf("no %s", name)
+		}
+	}
+	if line := reported(o.spans.GetSpans()[0]); !strings.Contains(line, `gen_ai.response.finish_reasons=["error"]`) {
+		t.Errorf("no finish reason of an answer that was cut short: %s", line)
+	}
+}
+
+// The time between chunks is recorded for each of them, without an allocation.
+func TestChunksDoNotAllocate(t *testing.T) {
+	o := observe(t, &script{name: "a"})
+	calls := o.Engine.metrics.calls
+	s := calls.of(label{provider: "a", host: "h", model: "m", operation: "chat"})
+	if n := testing.AllocsPerRun(100, func() { calls.chunk(t.Context(), s, time.Millisecond) }); n > 0 {
+		t.Errorf("%v allocations a chunk", n)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		calls.first(t.Context(), s, time.Millisecond)
+		calls.ended(t.Context(), s, time.Second)
+		calls.used(t.Context(), s, s, &provider.Usage{Input: 9, Output: 9}, modalityText)
+	}); n > 0 {
+		t.Errorf("%v allocations a call", n)
 	}
 }
 
@@ -133,14 +296,15 @@ func TestCostIsCountedByModel(t *testing.T) {
 
 func TestAStreamsSpanLastsToItsEnd(t *testing.T) {
 	for name, test := range map[string]struct {
-		steps []step
-		leave bool
-		code  codes.Code
-		kind  string
+		steps  []step
+		leave  bool
+		code   codes.Code
+		kind   string
+		chunks uint64 // after the first
 	}{
-		"whole":  {[]step{text("1"), text("2"), text("3"), end(used)}, false, codes.Unset, ""},
-		"broken": {[]step{text("1"), broken}, false, codes.Error, "interrupted"},
-		"left":   {[]step{text("1"), text("2"), end(used)}, true, codes.Error, "cancelled"},
+		"whole":  {[]step{text("1"), text("2"), text("3"), end(used)}, false, codes.Unset, "", 2},
+		"broken": {[]step{text("1"), broken}, false, codes.Error, "interrupted", 0},
+		"left":   {[]step{text("1"), text("2"), end(used)}, true, codes.Error, "cancelled", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observe(t, &script{name: "a", steps: test.steps})
@@ -165,9 +329,12 @@ func TestAStreamsSpanLastsToItsEnd(t *testing.T) {
 			if line := reported(spans[0]); !strings.Contains(line, " gen_ai.request.stream=true") || !strings.Contains(line, " gen_ai.response.time_to_first_chunk=") {
 				t.Errorf("no stream: %s", line)
 			}
-			points := o.points(t)
-			if len(points[metricFirstChunk]) != 1 || (len(points[metricPerOutputChunk]) == 1) != (name == "whole") {
-				t.Errorf("chunks: %v, %v", points[metricFirstChunk], points[metricPerOutputChunk])
+			for name, want := range map[string]uint64{
+				metricFirstChunk: 1, oldFirstChunk: 1, metricPerOutputChunk: test.chunks, oldPerOutputChunk: min(test.chunks, 1),
+			} {
+				if n := o.records(t, name); n != want {
+					t.Errorf("%d values of %s, want %d", n, name, want)
+				}
 			}
 		})
 	}
