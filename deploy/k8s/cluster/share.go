@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // shareClaims makes everything on the pod's claims writable for its group, as kubelet does before each start of a pod
@@ -22,7 +21,7 @@ func (p *pod) shareClaims() error {
 		if p.spec.SecurityContext.FSGroupChangePolicy == "OnRootMismatch" && info.Mode()&shared == shared {
 			continue
 		}
-		if err := filepath.WalkDir(root, share); err != nil {
+		if err := shareAll(root); err != nil {
 			return err
 		}
 	}
@@ -32,20 +31,27 @@ func (p *pod) shareClaims() error {
 // shared are the bits of a folder that belongs to a group.
 const shared = fs.ModeSetgid | 0o770
 
-func share(path string, entry fs.DirEntry, err error) error {
+func shareAll(dir string) error {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	info, err := entry.Info()
-	if err != nil {
-		return err
-	}
-	mode := info.Mode() | 0o660
-	if info.IsDir() {
-		mode |= shared
-	}
-	if err := os.Chmod(path, mode); !errors.Is(err, fs.ErrNotExist) { // A program that ends removes files.
-		return err
-	}
-	return nil
+	defer func() { _ = root.Close() }()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode() | 0o660
+		if info.IsDir() {
+			mode |= shared
+		}
+		if err := root.Chmod(path, mode); !errors.Is(err, fs.ErrNotExist) { // A program that ends removes files.
+			return err
+		}
+		return nil
+	})
 }

@@ -32,7 +32,7 @@ type Config struct {
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
-	SettingsStale time.Duration `env:"SETTINGS_STALE" envDefault:"2m" doc:"how long the last known suspensions, revocations, credentials and pins hold while Postgres can't be read; then the replica is not ready"`
+	SettingsStale time.Duration `env:"SETTINGS_STALE" envDefault:"2m" doc:"how long known suspensions and credentials hold without Postgres; then the replica is not ready"`
 
 	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); shipped/policy.yaml when empty"`
 	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); shipped/prices.yaml when empty"`
