@@ -205,12 +205,12 @@ func outputOf(operation string) modality {
 	return modalityText
 }
 
-// add tokenCounts the tokens of a call, each in one modality. Cached tokens have no modality of their own, so that theirs is
+// add counts the tokens of a call, each in one modality. Cached tokens have no modality of their own, so that theirs is
 // that of the whole input.
 func (t *tokenSums) add(u *provider.Usage, input, output modality) {
 	cached, written := input, u.CacheWrite+u.CacheWriteLong
 	if u.ImageInput > 0 || u.AudioInput > 0 {
-		input = modalityText // The vendor tokenCounts the others apart.
+		input = modalityText // The vendor counts the others apart.
 	}
 	t.count(tokensInput, input, u.Input)
 	t.countSome(tokensInput, cached, u.CacheRead+written)
