@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -97,6 +99,26 @@ func connect(t *testing.T, f *flaky, options ...grpc.ServerOption) *grpc.ClientC
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
+}
+
+// The reason of a refusal is found in an error that was wrapped; errors of gRPC itself have none.
+func TestReason(t *testing.T) {
+	refusal, err := status.New(codes.PermissionDenied, "the budget is used up").WithDetails(&errdetails.ErrorInfo{Reason: "budget_exceeded"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("chat: %w", refusal.Err()), "budget_exceeded"},
+		{status.Error(codes.Unavailable, "no connection"), ""},
+		{context.DeadlineExceeded, ""},
+	} {
+		if got := client.Reason(c.err); got != c.want {
+			t.Errorf("%v: reason %q, want %q", c.err, got, c.want)
+		}
+	}
 }
 
 // The service config retries what is safe to retry, as often as it says, and heeds the server's word.
