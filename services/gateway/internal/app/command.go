@@ -81,7 +81,11 @@ func checkPolicy(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = buildPolicy(f.prices, f.policy, f.extra)
+	out, err := network.New(network.Options{}) // It reads the files of providers' connections, and connects nowhere.
+	if err != nil {
+		return err
+	}
+	_, _, err = buildPolicy(out, f.prices, f.policy, f.extra)
 	return err
 }
 

@@ -31,6 +31,23 @@ func TestConfigChecksFiles(t *testing.T) {
 	if got := commandtest.Run(root(good), "", "config"); got.Code != 0 || got.Err != "" {
 		t.Errorf("%+v, want no problem", got)
 	}
+	for name, tt := range map[string]struct{ setting, want string }{
+		"CAs of further providers": {
+			"GATEWAY_EXTRA_PROVIDERS_FILE=" + write("cas.yaml", "providers:\n  - {name: x, dialect: openai, base_url: https://x.example, models: [m], ca_file: missing.pem}\n"+
+				"  - {name: y, dialect: openai, base_url: https://y.example, models: [m], ca_file: policy.yaml}\n"),
+			"GATEWAY_EXTRA_PROVIDERS_FILE: provider x: ca_file: open " + filepath.Join(dir, "missing.pem") + ": no such file or directory\n" +
+				"provider y: ca_file: " + filepath.Join(dir, "policy.yaml") + " holds no certificate in PEM\n",
+		},
+		"CAs of the policy": {
+			"GATEWAY_POLICY_FILE=" + write("own.yaml", checkedPolicy+"    ca_file: missing.pem\n"),
+			"GATEWAY_POLICY_FILE: provider own: ca_file: open " + filepath.Join(dir, "missing.pem") + ": no such file or directory\n",
+		},
+		"no prices": {"GATEWAY_PRICES_FILE=" + write("empty.yaml", ""), "GATEWAY_PRICES_FILE: prices: the file is empty; want providers, or `providers: []` for none\n"},
+	} {
+		if got := commandtest.Run(root(append(good, tt.setting)), "", "config"); got.Code != 1 || got.Err != "gateway: settings:\n"+tt.want {
+			t.Errorf("%s: %+v, want %s", name, got, tt.want)
+		}
+	}
 	missing, bad := filepath.Join(dir, "missing"), write("bad", "canary-password")
 	folder := t.TempDir()
 	got := commandtest.Run(root([]string{

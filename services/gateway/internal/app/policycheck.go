@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,12 +128,16 @@ func (c *checker) check(path string) error {
 	if err != nil {
 		return err
 	}
-	rules, extra := policy.Source{Name: path, Text: text}, policy.Source{}
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	rules, extra := policy.Source{Name: path, Text: text, KeysDir: filepath.Dir(at)}, policy.Source{}
 	if c.extraOnly || !isPolicy(text) {
 		rules, extra = c.base, rules
 	}
 	locator := policy.NewLocator(rules, extra)
-	built, prices, err := buildPolicy(c.prices, rules, extra)
+	built, prices, err := buildPolicy(unrouted{}, c.prices, rules, extra)
 	if err != nil {
 		for _, problem := range locator.Problems(err) {
 			c.errors++
@@ -168,7 +173,7 @@ func isPolicy(text []byte) bool {
 	return err != nil || !doc.DefaultModel.IsZero() || doc.Providers.IsZero()
 }
 
-// unrouted makes adapters that are never called: a check needs neither proxies nor CAs.
+// unrouted makes adapters that are never called, without reading the files of proxies and CAs.
 type unrouted struct{}
 
 func (unrouted) Transport(network.Route) (http.RoundTripper, error) {
@@ -176,7 +181,7 @@ func (unrouted) Transport(network.Route) (http.RoundTripper, error) {
 }
 
 // buildPolicy builds a policy with its prices and adapters, as a start of the service does.
-func buildPolicy(prices []byte, rules, extra policy.Source) (*policy.Policy, *price.Table, error) {
+func buildPolicy(out transports, prices []byte, rules, extra policy.Source) (*policy.Policy, *price.Table, error) {
 	built, err := policy.Parse(rules, extra)
 	if err != nil {
 		return nil, nil, err
@@ -185,14 +190,14 @@ func buildPolicy(prices []byte, rules, extra policy.Source) (*policy.Policy, *pr
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = newProviders(unrouted{}, built)
+	_, err = newProviders(out, built)
 	return built, table, err
 }
 
 // warn returns what is allowed but probably not intended, in the order of the policy.
 func (c *checker) warn(p *policy.Policy, prices *price.Table, locator *policy.Locator) []policy.Problem {
 	ends := newEnds(catalog.NewRegistry(catalog.New(p, prices, c.catalog), nil))
-	var all []policy.Problem
+	all := warnOfFiles(p, locator)
 	for _, vendor := range p.Providers {
 		for _, model := range vendor.Models {
 			offer := p.Offer(provider.Target{Provider: vendor.Name, Model: model.Name})
@@ -204,6 +209,19 @@ func (c *checker) warn(p *policy.Policy, prices *price.Table, locator *policy.Lo
 		}
 	}
 	return all
+}
+
+// warnOfFiles returns which files of connections can't be read here; a start refuses them. They are no errors, because the
+// policy may be checked on another machine than it is for.
+func warnOfFiles(p *policy.Policy, locator *policy.Locator) []policy.Problem {
+	out, err := network.New(network.Options{})
+	if err == nil {
+		_, err = newProviders(out, p)
+	}
+	if err == nil {
+		return nil
+	}
+	return locator.Problems(err)
 }
 
 // rulesOf returns the warnings about a model.

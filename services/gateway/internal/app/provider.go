@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -102,17 +103,18 @@ type transports interface {
 }
 
 // newProviders returns an adapter for each configured provider. Providers that are reached by the same route share one
-// connection pool.
+// connection pool. The error joins those of all providers.
 func newProviders(out transports, p *policy.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
+	var errs []error
 	for _, vendor := range p.Providers {
 		made, err := newProvider(out, vendor)
 		if err != nil {
-			return nil, fmt.Errorf("provider %s: %w", vendor.Name, err)
+			errs = append(errs, fmt.Errorf("provider %s: %w", vendor.Name, err))
 		}
 		providers[vendor.Name] = made
 	}
-	return providers, nil
+	return providers, errors.Join(errs...)
 }
 
 // newProvider returns the adapter of a provider's dialect.

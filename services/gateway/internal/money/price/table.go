@@ -97,12 +97,16 @@ type entry struct {
 	Tiers         []Tier `yaml:"tiers"`
 }
 
-// Parse reads a price file in YAML. An unknown field is an error.
+// Parse reads a price file in YAML. An unknown field is an error, and so is a file without content, which is a file that
+// was cut off.
 func Parse(text []byte) ([]Row, error) {
 	var doc document
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("prices: the file is empty; want providers, or `providers: []` for none")
+	case err != nil:
 		return nil, fmt.Errorf("prices: %w", err)
 	}
 	var rows []Row

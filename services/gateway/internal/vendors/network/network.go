@@ -209,7 +209,7 @@ func proxyURL(r Route) (*url.URL, error) {
 	}
 	text, err := r.ProxyCredentials.Read()
 	if err != nil {
-		return nil, fmt.Errorf("credentials_file: %w", err)
+		return nil, fmt.Errorf("credentials_file: can't be read: %w", err)
 	}
 	user, password, ok := strings.Cut(text.Reveal(), ":")
 	if !ok || user == "" {
