@@ -82,12 +82,15 @@ func Load(environ []string) (Config, error) {
 
 // Validate checks the rules that involve several settings. Its error names every violation.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{
+		config.CheckListeners(
+			config.Listener{Setting: "EDGE_LISTEN", Address: c.Listen}, config.Listener{Setting: "EDGE_METRICS_LISTEN", Address: c.MetricsListen},
+		),
+		config.CheckListeners(config.Listener{Setting: "EDGE_CONTROL_LISTEN", Address: c.ControlListen}), // Of a process of its own.
+		c.TLS.Check("EDGE_TLS_"), c.UpstreamTLS.Check("EDGE_UPSTREAM_TLS_"), config.CheckDrain(prefix, c.DrainDelay, c.DrainGrace),
+	}
 	if c.AuthDisabled && (!rpc.Loopback(c.Listen) || !rpc.Loopback(c.ControlListen)) {
 		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN and EDGE_CONTROL_LISTEN on loopback addresses"))
-	}
-	if c.MetricsListen == c.Listen {
-		errs = append(errs, errors.New("EDGE_METRICS_LISTEN: must differ from EDGE_LISTEN"))
 	}
 	for name, value := range map[string]int64{
 		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize),
