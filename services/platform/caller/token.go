@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bounded"
 )
 
 // Tokens holds the service tokens that a capability service accepts, as SHA-256 digests. The tokens have the entropy of
@@ -54,7 +55,7 @@ func LoadTokens(path string) (*Tokens, error) {
 
 // Reload reads the file again. If the file is invalid, it returns an error and the tokens stay unchanged.
 func (t *Tokens) Reload() error {
-	text, err := os.ReadFile(t.path)
+	text, err := bounded.ReadFile(t.path, bounded.MaxFile)
 	if err != nil {
 		return fmt.Errorf("read service tokens: %w", err)
 	}

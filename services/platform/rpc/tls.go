@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/credentials"
+
+	"switchyard.dev/services/platform/bounded"
 )
 
 // Certificate holds the settings of a server that terminates TLS itself. With no field set it serves plain text, for a
@@ -56,7 +58,7 @@ func fileChecks(group, cert, key, caSetting, ca string) map[string]func() error 
 	}
 	readable := func(path string) func() error {
 		return func() error {
-			_, err := os.ReadFile(path)
+			_, err := bounded.ReadFile(path, bounded.MaxFile)
 			return err
 		}
 	}
@@ -230,14 +232,14 @@ func (f *files) stamp() (stamps [3]int64) {
 
 func (f *files) read() (m material, err error) {
 	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		pair, err := readPair(f.cert, f.key)
 		if err != nil {
 			return material{}, fmt.Errorf("TLS certificate: %w", err)
 		}
 		m.pair = []tls.Certificate{pair}
 	}
 	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
+		pem, err := bounded.ReadFile(f.ca, bounded.MaxFile)
 		if err != nil {
 			return material{}, fmt.Errorf("TLS CA: %w", err)
 		}
@@ -247,4 +249,16 @@ func (f *files) read() (m material, err error) {
 		}
 	}
 	return m, nil
+}
+
+func readPair(certFile, keyFile string) (pair tls.Certificate, err error) {
+	cert, err := bounded.ReadFile(certFile, bounded.MaxFile)
+	if err != nil {
+		return pair, err
+	}
+	key, err := bounded.ReadFile(keyFile, bounded.MaxFile)
+	if err != nil {
+		return pair, err
+	}
+	return tls.X509KeyPair(cert, key)
 }

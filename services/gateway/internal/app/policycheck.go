@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -20,11 +19,9 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 )
-
-// maxPolicy bounds a policy file in bytes.
-const maxPolicy = 4 << 20
 
 // The exit codes of `gateway policy check`.
 const (
@@ -92,12 +89,12 @@ func (c *checker) open(prices, models string) (err error) {
 	c.base = policy.Source{Text: shipped.Policy}
 	c.prices, c.catalogText = shipped.Prices, shipped.Catalog
 	if prices != "" {
-		if c.prices, err = readBounded(prices, maxPolicy); err != nil {
+		if c.prices, err = bounded.ReadFile(prices, bounded.MaxFile); err != nil {
 			return err
 		}
 	}
 	if models != "" {
-		if c.catalogText, err = readBounded(models, maxPolicy); err != nil {
+		if c.catalogText, err = bounded.ReadFile(models, bounded.MaxFile); err != nil {
 			return err
 		}
 	}
@@ -108,23 +105,9 @@ func (c *checker) open(prices, models string) (err error) {
 	return err
 }
 
-// readBounded reads a file of at most so many bytes.
-func readBounded(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // It is only read.
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s: larger than %d bytes", path, most)
-	}
-	return text, err
-}
-
 // check checks one file, and prints its problems and warnings.
 func (c *checker) check(path string) error {
-	text, err := readBounded(path, maxPolicy)
+	text, err := bounded.ReadFile(path, bounded.MaxFile)
 	if err != nil {
 		return err
 	}

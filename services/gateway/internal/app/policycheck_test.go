@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -112,7 +113,7 @@ providers:
 
 func TestPolicyCheckRefuses(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	testkit.WriteFile(t, large, strings.Repeat(" ", maxPolicy+1))
+	testkit.WriteFile(t, large, strings.Repeat(" ", bounded.MaxFile+1))
 	for _, args := range [][]string{
 		nil,
 		{"lint"},

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/pricelist"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 )
 
@@ -63,7 +64,7 @@ func pricesCommand() *cobra.Command {
 
 // comparePrices compares a list with the table. Rows go to out unless a file is named, the report to report.
 func comparePrices(path string, files importFiles, providers string, o pricelist.Options, out, report io.Writer) error {
-	text, err := readBounded(path, pricelist.MaxSize)
+	text, err := bounded.ReadFile(path, pricelist.MaxSize)
 	if err != nil {
 		return badInput(err)
 	}

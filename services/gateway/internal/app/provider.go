@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -18,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -43,7 +43,7 @@ func readFiles(cfg Config) (files, error) {
 	}
 	f.prices = shipped.Prices
 	if cfg.PricesFile != "" {
-		if f.prices, err = os.ReadFile(cfg.PricesFile); err != nil {
+		if f.prices, err = bounded.ReadFile(cfg.PricesFile, bounded.MaxFile); err != nil {
 			return f, fmt.Errorf("prices: %w", err)
 		}
 	}
@@ -71,7 +71,7 @@ func readSource(path, keysDir string) (policy.Source, error) {
 		source.KeysDir = filepath.Dir(at)
 	}
 	var err error
-	source.Text, err = os.ReadFile(path)
+	source.Text, err = bounded.ReadFile(path, bounded.MaxFile)
 	return source, err
 }
 

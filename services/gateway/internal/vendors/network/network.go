@@ -13,12 +13,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/tunnel"
@@ -185,7 +185,7 @@ func (n *Network) read(r Route) (key route, roots *x509.CertPool, proxy *tunnel.
 		}
 	}
 	if r.CAFile != "" {
-		text, err := os.ReadFile(r.CAFile)
+		text, err := bounded.ReadFile(r.CAFile, bounded.MaxFile)
 		if err != nil {
 			return key, nil, nil, fmt.Errorf("ca_file: %w", err)
 		}
