@@ -135,7 +135,7 @@ func (c *Config) servable() error {
 	errs := []error{
 		required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken), required("EDGE_KEY_PEPPER_FILE", c.KeyPepperFile),
 	}
-	if len(c.upstreams()) == 0 {
+	if len(c.services()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: at least one is required"))
 	}
 	return errors.Join(errs...)
@@ -165,7 +165,7 @@ func (c *Config) controllable() error {
 // portable checks the settings that the portal needs.
 func (c *Config) portable() []error {
 	errs := []error{required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken), originSetting("EDGE_PORTAL_URL", c.PortalURL)}
-	if len(c.upstreams()) == 0 {
+	if len(c.services()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: the portal needs at least one"))
 	}
 	return errs
@@ -195,12 +195,19 @@ func required(setting string, file secret.File) error {
 	return nil
 }
 
-// upstreams returns the configured services by their name in the route table.
+// upstreams returns where calls are relayed to, the configured services and control, by their name in the route table.
 func (c *Config) upstreams() map[string]*url.URL {
+	found := c.services()
+	if c.ControlURL.Host != "" {
+		found[controlName] = &c.ControlURL
+	}
+	return found
+}
+
+// services returns the configured services by their name in the route table.
+func (c *Config) services() map[string]*url.URL {
 	found := make(map[string]*url.URL)
-	for name, base := range map[string]*url.URL{
-		"gateway": &c.GatewayURL, "webhook-egress": &c.WebhookURL, "notify": &c.NotifyURL, controlName: &c.ControlURL,
-	} {
+	for name, base := range map[string]*url.URL{"gateway": &c.GatewayURL, "webhook-egress": &c.WebhookURL, "notify": &c.NotifyURL} {
 		if base.Host != "" {
 			found[name] = base
 		}

@@ -91,6 +91,31 @@ func TestRolesSayWhatIsMissing(t *testing.T) {
 	}
 }
 
+// Control is no service: the roles need one of those that customers call.
+func TestRolesNeedAService(t *testing.T) {
+	base := []string{
+		"EDGE_DATABASE_URL_FILE=/run/db", "EDGE_SERVICE_TOKEN_FILE=/run/token", "EDGE_KEY_PEPPER_FILE=/run/pepper", "EDGE_SERVICE_TOKENS_FILE=/run/tokens",
+		"EDGE_PORTAL_URL=https://portal.example",
+	}
+	for name, tt := range map[string]struct {
+		role    string
+		environ []string
+		wrong   bool
+	}{
+		"serve with control alone":      {"serve", []string{"EDGE_CONTROL_URL=http://control:8082"}, true},
+		"serve with a service":          {"serve", []string{"EDGE_CONTROL_URL=http://control:8082", "EDGE_NOTIFY_URL=http://notify:8103"}, false},
+		"the portal with control alone": {"control", []string{"EDGE_CONTROL_URL=http://control:8082"}, true},
+		"the portal with a service":     {"control", []string{"EDGE_WEBHOOK_EGRESS_URL=http://webhooks:8102"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := commandtest.Run(root(append(base, tt.environ...)), "", "config", "--skip-files", tt.role)
+			if named := strings.Contains(got.Err, "EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: "); named != tt.wrong || (got.Code != 0) != tt.wrong {
+				t.Errorf("code %d, %q; want the rule %t", got.Code, got.Err, tt.wrong)
+			}
+		})
+	}
+}
+
 // Both roles are the edge's program, which migrates their schema.
 func TestControlNamesTheProgramThatMigrates(t *testing.T) {
 	dir := t.TempDir()
