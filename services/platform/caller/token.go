@@ -13,10 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bounded"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Tokens holds the service tokens that a capability service accepts, as SHA-256 digests. The tokens have the entropy of
@@ -113,9 +112,7 @@ func parseTokens(text string) (map[[sha256.Size]byte]entry, error) {
 			SHA256 string `yaml:"sha256"`
 		} `yaml:"tokens"`
 	}
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&file); err != nil {
+	if err := strictyaml.Decode([]byte(text), &file); err != nil {
 		return nil, fmt.Errorf("parse: %w", err)
 	}
 	entries := make(map[[sha256.Size]byte]entry, len(file.Tokens))

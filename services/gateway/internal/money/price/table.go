@@ -1,19 +1,18 @@
 package price
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Row is the price of a model from a day on, in UTC.
@@ -101,11 +100,9 @@ type entry struct {
 // was cut off.
 func Parse(text []byte) ([]Row, error) {
 	var doc document
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil, errors.New("prices: the file is empty; want providers, or `providers: []` for none")
+	switch err := strictyaml.Decode(text, &doc); {
+	case errors.Is(err, strictyaml.ErrEmpty):
+		return nil, fmt.Errorf("prices: %w; want providers, or `providers: []` for none", err)
 	case err != nil:
 		return nil, fmt.Errorf("prices: %w", err)
 	}
