@@ -4,14 +4,11 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -25,18 +22,16 @@ type Streams struct {
 // Standard returns the streams of the process.
 func Standard() Streams { return Streams{os.Stdin, os.Stdout, os.Stderr} }
 
-// Run runs the command that args name, without the program's own name, until it ends or the process is asked to stop. It
-// returns the exit code: 0, 2 for a wrong call, which it answers with one line, or ExitCode of the command's error, which
-// it prints.
+// Run runs the command that args name, without the program's own name, until it ends. It returns the exit code: 0, 2 for
+// a wrong call, which it answers with one line, or ExitCode of the command's error, which it prints. SIGINT and SIGTERM
+// end the process at once, except while commands of Service.With run.
 func Run(root *cobra.Command, args []string, streams Streams) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	complete(root)
 	root.SetArgs(long(root, args))
-	err := root.ExecuteContext(ctx)
+	err := root.Execute()
 	if err == nil {
 		return 0
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,13 +63,18 @@ func (s Service[C]) Root(further ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// With returns a command's RunE that reads the settings and calls do with them.
+// With returns a command's RunE that reads the settings and calls do with them. Its context ends with the first SIGINT or
+// SIGTERM, so that do can end in order; a second one ends the process at once.
 func (s Service[C]) With(do func(c *cobra.Command, cfg C, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		cfg, err := s.Load()
 		if err != nil {
 			return s.wrong(err)
 		}
+		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, stop)
+		c.SetContext(ctx)
 		return do(c, cfg, args)
 	}
 }
