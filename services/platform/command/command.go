@@ -30,6 +30,9 @@ func Run(root *cobra.Command, args []string, streams Streams) int {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	complete(root)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		describe(root)
+	}
 	root.SetArgs(long(root, args))
 	err := root.Execute()
 	if err == nil {
@@ -46,6 +49,7 @@ func Run(root *cobra.Command, args []string, streams Streams) int {
 func complete(root *cobra.Command) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetHelpCommand(help())
 	root.AddCommand(version(root.Version), completion())
 	root.SetFlagErrorFunc(wrongFlag)
@@ -55,6 +59,7 @@ func complete(root *cobra.Command) {
 		if c.Args == nil {
 			c.Args = NoArgs
 		}
+		completeFlags(c)
 		if run := c.RunE; run != nil {
 			c.RunE = func(c *cobra.Command, args []string) error { return failed(run(c, args)) }
 		}
@@ -129,22 +134,5 @@ func help() *cobra.Command {
 			found.InitDefaultHelpFlag()
 			return found.Help()
 		},
-	}
-}
-
-// shells are those that commands are completed in.
-var shells = map[string]func(root *cobra.Command, out io.Writer) error{
-	"bash": func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
-	"zsh":  func(root *cobra.Command, out io.Writer) error { return root.GenZshCompletion(out) },
-	"fish": func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
-}
-
-func completion() *cobra.Command {
-	return &cobra.Command{
-		Use: "completion bash|zsh|fish", Short: "print a script that completes commands and flags in a shell",
-		Long: "Prints a script that completes commands and flags in a shell: source <(NAME completion bash), in bash with the package\n" +
-			"bash-completion.",
-		ValidArgs: []string{"bash", "zsh", "fish"}, Args: OneOf("a shell"),
-		RunE: func(c *cobra.Command, args []string) error { return shells[args[0]](c.Root(), c.OutOrStdout()) },
 	}
 }

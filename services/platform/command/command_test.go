@@ -46,9 +46,11 @@ func shop(environ ...string) *cobra.Command {
 		},
 		Files: func(cfg settings) error { return config.CheckFiles("SHOP", cfg, nil) },
 	}
-	count := &cobra.Command{Use: "count FILE", Short: "count", Args: command.Args(1, 1)}
+	count := &cobra.Command{Use: "count FILE", Short: "count", Args: command.Args(1, 1), ValidArgsFunction: command.Files}
 	fast := count.Flags().Bool("quick-count", false, "count quickly")
 	status := count.Flags().IntP("status", "s", 0, "exit code")
+	count.Flags().String("list", "", "`FILE` with a list")
+	count.Flags().String("unit", "", "`NAME` of the unit")
 	count.RunE = func(c *cobra.Command, args []string) error {
 		_, err := fmt.Fprintln(c.OutOrStdout(), args[0], *fast)
 		if *status > 0 {
@@ -116,6 +118,9 @@ func TestRun(t *testing.T) {
 		{"stock count -s 7 f", nil, 7, "f false\n", "shop: counting: wrong\n"},
 		{"stock count --status=many f", nil, 2, "", "shop: stock count: invalid argument \"many\" for \"-s, --status\" flag: strconv.ParseInt: parsing \"many\": invalid syntax; see shop stock count --help\n"},
 		{"stock count --quik-count f", nil, 2, "", "shop: stock count: unknown flag \"--quik-count\"; did you mean --quick-count? See shop stock count --help\n"},
+		{"-x", nil, 2, "", "shop: unknown flag \"-x\"; see shop --help\n"},
+		{"stock count -qx f", nil, 2, "", "shop: stock count: unknown flag \"-q\"; see shop stock count --help\n"},
+		{"stock count --x f", nil, 2, "", "shop: stock count: unknown flag \"--x\"; see shop stock count --help\n"},
 		{"help stock cuont", nil, 2, "", "shop: stock: unknown command \"cuont\"; did you mean count? See shop stock --help\n"},
 		{"help serve now", nil, 2, "", "shop: serve: unknown command \"now\"; see shop serve --help\n"},
 	} {

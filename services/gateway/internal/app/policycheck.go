@@ -38,7 +38,10 @@ The exit code is 0 if all is clean, 1 for warnings with --strict, and 2 for erro
 // policyCommand returns `gateway policy`.
 func policyCommand() *cobra.Command {
 	var c checker
-	check := &cobra.Command{Use: "check FILE...", Short: "check policies and files of further providers", Long: policyLong, Args: command.Args(1, 0)}
+	check := &cobra.Command{
+		Use: "check FILE...", Short: "check policies and files of further providers", Long: policyLong, Args: command.Args(1, 0),
+		ValidArgsFunction: command.Files,
+	}
 	flags := check.Flags()
 	flags.BoolVar(&c.extraOnly, "extra", false, "every file is one of further providers")
 	strict := flags.Bool("strict", false, "warnings end with exit code 1")

@@ -40,7 +40,10 @@ type importFiles struct{ policy, extra, against, into string }
 func pricesCommand() *cobra.Command {
 	var files importFiles
 	var o pricelist.Options
-	c := &cobra.Command{Use: "import PRICES.json", Short: "compare a list of prices with the price table", Long: pricesLong, Args: command.Args(1, 1)}
+	c := &cobra.Command{
+		Use: "import PRICES.json", Short: "compare a list of prices with the price table", Long: pricesLong, Args: command.Args(1, 1),
+		ValidArgsFunction: command.Files,
+	}
 	flags := c.Flags()
 	flags.StringVar(&files.policy, "policy", "", "the policy `FILE`; the shipped one if absent")
 	flags.StringVar(&files.extra, "extra", "", "`FILE` of further providers")
