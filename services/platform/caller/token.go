@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bounded"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Tokens holds the service tokens that a capability service accepts, as SHA-256 digests. The tokens have the entropy of
@@ -54,7 +54,7 @@ func LoadTokens(path string) (*Tokens, error) {
 
 // Reload reads the file again. If the file is invalid, it returns an error and the tokens stay unchanged.
 func (t *Tokens) Reload() error {
-	text, err := os.ReadFile(t.path)
+	text, err := bounded.ReadFile(t.path, bounded.MaxFile)
 	if err != nil {
 		return fmt.Errorf("read service tokens: %w", err)
 	}
@@ -112,9 +112,7 @@ func parseTokens(text string) (map[[sha256.Size]byte]entry, error) {
 			SHA256 string `yaml:"sha256"`
 		} `yaml:"tokens"`
 	}
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&file); err != nil {
+	if err := strictyaml.Decode([]byte(text), &file); err != nil {
 		return nil, fmt.Errorf("parse: %w", err)
 	}
 	entries := make(map[[sha256.Size]byte]entry, len(file.Tokens))

@@ -4,14 +4,11 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -25,18 +22,19 @@ type Streams struct {
 // Standard returns the streams of the process.
 func Standard() Streams { return Streams{os.Stdin, os.Stdout, os.Stderr} }
 
-// Run runs the command that args name, without the program's own name, until it ends or the process is asked to stop. It
-// returns the exit code: 0, 2 for a wrong call, which it answers with one line, or ExitCode of the command's error, which
-// it prints.
+// Run runs the command that args name, without the program's own name, until it ends. It returns the exit code: 0, 2 for
+// a wrong call, which it answers with one line, or ExitCode of the command's error, which it prints. SIGINT and SIGTERM
+// end the process at once, except while commands of Service.With run.
 func Run(root *cobra.Command, args []string, streams Streams) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	complete(root)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		describe(root)
+	}
 	root.SetArgs(long(root, args))
-	err := root.ExecuteContext(ctx)
+	err := root.Execute()
 	if err == nil {
 		return 0
 	}
@@ -51,6 +49,7 @@ func Run(root *cobra.Command, args []string, streams Streams) int {
 func complete(root *cobra.Command) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetHelpCommand(help())
 	root.AddCommand(version(root.Version), completion())
 	root.SetFlagErrorFunc(wrongFlag)
@@ -60,6 +59,7 @@ func complete(root *cobra.Command) {
 		if c.Args == nil {
 			c.Args = NoArgs
 		}
+		completeFlags(c)
 		if run := c.RunE; run != nil {
 			c.RunE = func(c *cobra.Command, args []string) error { return failed(run(c, args)) }
 		}
@@ -134,22 +134,5 @@ func help() *cobra.Command {
 			found.InitDefaultHelpFlag()
 			return found.Help()
 		},
-	}
-}
-
-// shells are those that commands are completed in.
-var shells = map[string]func(root *cobra.Command, out io.Writer) error{
-	"bash": func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
-	"zsh":  func(root *cobra.Command, out io.Writer) error { return root.GenZshCompletion(out) },
-	"fish": func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
-}
-
-func completion() *cobra.Command {
-	return &cobra.Command{
-		Use: "completion bash|zsh|fish", Short: "print a script that completes commands and flags in a shell",
-		Long: "Prints a script that completes commands and flags in a shell: source <(NAME completion bash), in bash with the package\n" +
-			"bash-completion.",
-		ValidArgs: []string{"bash", "zsh", "fish"}, Args: OneOf("a shell"),
-		RunE: func(c *cobra.Command, args []string) error { return shells[args[0]](c.Root(), c.OutOrStdout()) },
 	}
 }

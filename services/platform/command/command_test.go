@@ -46,9 +46,11 @@ func shop(environ ...string) *cobra.Command {
 		},
 		Files: func(cfg settings) error { return config.CheckFiles("SHOP", cfg, nil) },
 	}
-	count := &cobra.Command{Use: "count FILE", Short: "count", Args: command.Args(1, 1)}
+	count := &cobra.Command{Use: "count FILE", Short: "count", Args: command.Args(1, 1), ValidArgsFunction: command.Files}
 	fast := count.Flags().Bool("quick-count", false, "count quickly")
 	status := count.Flags().IntP("status", "s", 0, "exit code")
+	count.Flags().String("list", "", "`FILE` with a list")
+	count.Flags().String("unit", "", "`NAME` of the unit")
 	count.RunE = func(c *cobra.Command, args []string) error {
 		_, err := fmt.Fprintln(c.OutOrStdout(), args[0], *fast)
 		if *status > 0 {
@@ -85,11 +87,23 @@ func TestRun(t *testing.T) {
 		{"config", []string{name}, 0, "SHOP_NAME=ours\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=\n", ""},
 		{"config serve", []string{name}, 0, "SHOP_NAME=ours\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=\n", ""},
 		{"config sell", []string{name}, 1, "SHOP_NAME=ours\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=\n", "shop: settings:\nSHOP_KEY_FILE: required, but not set\n"},
+		{
+			"config sell",
+			nil,
+			1, "SHOP_NAME=\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=\n",
+			"shop: settings:\nSHOP_NAME: required, but not set\nSHOP_KEY_FILE: required, but not set\n",
+		},
+		{
+			"config sell",
+			[]string{name, "SHOP_KEY_FILE=postgres://u:hunter2@h/d"},
+			1, "SHOP_NAME=ours\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=\n",
+			"shop: settings:\nSHOP_KEY_FILE: want the path of a file that holds the secret, not the secret\n",
+		},
 		{"config buy", nil, 2, "", "shop: config: want a role: serve, sell; see shop config --help\n"},
 		{
 			"config",
 			[]string{"SHOP_KEY_FILE=/nonexistent"},
-			1, "",
+			1, "SHOP_NAME=\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=/nonexistent\n",
 			"shop: settings:\nSHOP_NAME: required, but not set\nSHOP_KEY_FILE: secret: open /nonexistent: no such file or directory\n",
 		},
 		{"config --skip-files", []string{name, "SHOP_KEY_FILE=/nonexistent"}, 0, "SHOP_NAME=ours\nSHOP_LISTEN=:1\nSHOP_KEY_FILE=/nonexistent\n", ""},
@@ -104,12 +118,30 @@ func TestRun(t *testing.T) {
 		{"stock count -s 7 f", nil, 7, "f false\n", "shop: counting: wrong\n"},
 		{"stock count --status=many f", nil, 2, "", "shop: stock count: invalid argument \"many\" for \"-s, --status\" flag: strconv.ParseInt: parsing \"many\": invalid syntax; see shop stock count --help\n"},
 		{"stock count --quik-count f", nil, 2, "", "shop: stock count: unknown flag \"--quik-count\"; did you mean --quick-count? See shop stock count --help\n"},
+		{"-x", nil, 2, "", "shop: unknown flag \"-x\"; see shop --help\n"},
+		{"stock count -qx f", nil, 2, "", "shop: stock count: unknown flag \"-q\"; see shop stock count --help\n"},
+		{"stock count --x f", nil, 2, "", "shop: stock count: unknown flag \"--x\"; see shop stock count --help\n"},
 		{"help stock cuont", nil, 2, "", "shop: stock: unknown command \"cuont\"; did you mean count? See shop stock --help\n"},
 		{"help serve now", nil, 2, "", "shop: serve: unknown command \"now\"; see shop serve --help\n"},
 	} {
 		got := commandtest.Run(shop(tt.environ...), "", strings.Fields(tt.args)...)
 		if want := (commandtest.Result{Code: tt.code, Out: tt.out, Err: tt.err}); got != want {
 			t.Errorf("shop %s: %+v, want %+v", tt.args, got, want)
+		}
+	}
+}
+
+// config checks what a start does, the variables of OpenTelemetry's SDK too.
+func TestConfigOfTelemetry(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key hunter2")
+	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nonexistent")
+	const (
+		headers = "shop: settings:\nOTEL_EXPORTER_OTLP_HEADERS: want key=value,key=value with percent-encoded values\n"
+		file    = "OTEL_EXPORTER_OTLP_CERTIFICATE: open /nonexistent: no such file or directory\n"
+	)
+	for args, want := range map[string]string{"config": headers + file, "config --skip-files": headers} {
+		if got := commandtest.Run(shop("SHOP_NAME=ours"), "", strings.Fields(args)...); got.Code != 1 || got.Err != want {
+			t.Errorf("shop %s: %+v, want %q", args, got, want)
 		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
+
+	"switchyard.dev/services/platform/bounded"
 )
 
 // Face is the HTTP listener of a service that runs on this machine.
@@ -82,7 +83,7 @@ var errNoCertificate = errors.New("holds no PEM certificate")
 
 // pinned returns the configuration of a client that accepts exactly the certificate in a file, for any of its names.
 func pinned(file string) (*tls.Config, error) {
-	text, err := os.ReadFile(file)
+	text, err := bounded.ReadFile(file, bounded.MaxFile)
 	if err != nil {
 		return nil, err
 	}

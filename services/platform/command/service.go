@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +22,7 @@ type Service[C any] struct {
 	Name, Short string
 	// Prefix of the settings' names.
 	Prefix string
-	// Load reads the settings. With an error, it returns those that could be read.
+	// Load reads the settings by config.Load. With an error, it returns those that could be read, and defaults for others.
 	Load func() (C, error)
 	// Roles are what the program can serve as. The first one is what it does without a command.
 	Roles []Role[C]
@@ -61,13 +63,18 @@ func (s Service[C]) Root(further ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// With returns a command's RunE that reads the settings and calls do with them.
+// With returns a command's RunE that reads the settings and calls do with them. Its context ends with the first SIGINT or
+// SIGTERM, so that do can end in order; a second one ends the process at once.
 func (s Service[C]) With(do func(c *cobra.Command, cfg C, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		cfg, err := s.Load()
 		if err != nil {
 			return s.wrong(err)
 		}
+		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, stop)
+		c.SetContext(ctx)
 		return do(c, cfg, args)
 	}
 }
@@ -95,24 +102,23 @@ func (s Service[C]) config() *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "print the effective settings, and check them and the files that they name",
 		Long: "Prints the effective settings, with passwords redacted, and checks them and the files and folders that they name,\n" +
-			"as a start reads them, without connecting to anything. Every problem is a line on standard error; the exit code is 1 then.\n\n" + s.settings(),
+			"as a start reads them, without connecting to anything. Every problem is a line on standard error; the exit code is 1 then.\n" +
+			"A setting that can't be read is printed with its default. OpenTelemetry's own variables, OTEL_*, are checked, too.\n\n" + s.settings(),
 		Args: cobra.ArbitraryArgs,
 	}
 	s.roles(c)
 	skip := c.Flags().Bool("skip-files", false, "don't check files and folders, for settings of another machine")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := s.Load()
-		errs := []error{err}
-		if err == nil {
-			if err := config.Print(c.OutOrStdout(), s.Prefix, cfg); err != nil {
-				return err
-			}
-			if role := s.role(args); len(args) > 0 && role.Check != nil {
-				errs = append(errs, role.Check(cfg))
-			}
+		if err := config.Print(c.OutOrStdout(), s.Prefix, cfg); err != nil {
+			return err
+		}
+		errs := []error{err, telemetry.Check()}
+		if role := s.role(args); len(args) > 0 && role.Check != nil {
+			errs = append(errs, config.Further(err, role.Check(cfg)))
 		}
 		if !*skip {
-			errs = append(errs, s.Files(cfg))
+			errs = append(errs, config.Further(err, s.Files(cfg)), telemetry.CheckFiles())
 		}
 		if err := errors.Join(errs...); err != nil {
 			return fmt.Errorf("settings:\n%w", err)

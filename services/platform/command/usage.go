@@ -122,6 +122,9 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return unknownCommand(c, args)
 	}
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if missing.GetSpecifiedShortnames() != "" { // A letter, which is near to no name.
+			return errors.New(line(c, unlike("flag", missing.GetSpecifiedName(), "-", nil)))
+		}
 		return errors.New(line(c, unlike("flag", missing.GetSpecifiedName(), "--", flagNames(c))))
 	}
 	return errors.New(line(c, err.Error()))

@@ -18,34 +18,75 @@ import (
 	"maps"
 	"net/url"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caarlos0/env/v11"
 )
 
 // Load sets the fields of the struct that into points to from the variables of environ that begin with prefix+"_".
-// environ has the form of os.Environ, "NAME=value" each. An empty variable counts as not set. If every setting that
-// is set could be read, Load calls into's Validate() error, if it exists.
+// environ has the form of os.Environ, "NAME=value" each. An empty variable counts as not set. A setting that can't be
+// read gets its default, so that Load can call into's Validate() error, if it exists, in any case.
 //
 // The error joins all problems, one line each with the full name of the variable. A variable with the prefix that is
-// not a setting is a problem too.
+// not a setting is a problem too. Further checks of the settings that were loaded go through Further.
 func Load(prefix string, into any, environ []string) error {
 	known := settings(prefix, into)
 	vars := environment(prefix, environ)
 	unknownErrs := unknown(prefix, known, vars)
 	maps.DeleteFunc(vars, func(_, value string) bool { return value == "" })
 	var errs []error
-	readable := true
+	var unread []string
 	for _, s := range known {
 		if err := s.load(vars); err != nil {
-			readable = readable && errors.Is(err, errUnset)
 			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			unread = append(unread, s.name)
+			s.reset()
 		}
 	}
-	if v, ok := into.(interface{ Validate() error }); ok && readable {
-		errs = append(errs, v.Validate())
+	if v, ok := into.(interface{ Validate() error }); ok {
+		errs = append(errs, apart(unread, v.Validate()))
 	}
-	return errors.Join(append(errs, unknownErrs...)...)
+	err := errors.Join(append(errs, unknownErrs...)...)
+	if len(unread) == 0 {
+		return err
+	}
+	return &unreadError{err, unread}
+}
+
+// unreadError is an error of Load with the names of the settings that have no value of their own.
+type unreadError struct {
+	error
+	names []string
+}
+
+func (e *unreadError) Unwrap() error { return e.error }
+
+// Further returns what a check of settings found, without the lines about those that Load, which returned the error
+// loaded, has already named as unreadable or not set: a check sees their defaults.
+func Further(loaded, found error) error {
+	if e, ok := errors.AsType[*unreadError](loaded); ok {
+		return apart(e.names, found)
+	}
+	return found
+}
+
+// word matches what may be the name of a setting.
+var word = regexp.MustCompile(`[A-Z0-9_]+`)
+
+// apart returns an error without the lines that name one of the settings.
+func apart(names []string, err error) error {
+	if err == nil || len(names) == 0 {
+		return err
+	}
+	var errs []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !slices.ContainsFunc(word.FindAllString(line, -1), func(w string) bool { return slices.Contains(names, w) }) {
+			errs = append(errs, errors.New(line))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 var errUnset = errors.New("required, but not set")
@@ -67,6 +108,12 @@ func (s setting) load(vars map[string]string) error {
 	}
 	s.value.Set(wrapper.Elem().Field(0))
 	return nil
+}
+
+// reset gives the setting its default.
+func (s setting) reset() {
+	s.value.SetZero()
+	_ = s.load(nil) // Without a default the zero value stays.
 }
 
 // reason removes the library's wrapping, which names fields and types.

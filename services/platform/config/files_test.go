@@ -57,18 +57,7 @@ func TestCheckFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := config.CheckFiles("SHOP", tt.cfg, tt.checks)
-			var got []string
-			if err != nil {
-				got = strings.Split(err.Error(), "\n")
-			}
-			if len(got) != len(tt.want) {
-				t.Fatalf("problems %q, want %q", got, tt.want)
-			}
-			for i, want := range tt.want {
-				if !strings.HasPrefix(got[i], want) {
-					t.Errorf("problem %q, want %q", got[i], want)
-				}
-			}
+			wantLines(t, err, tt.want)
 		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/credentials"
+
+	"switchyard.dev/services/platform/bounded"
 )
 
 // Certificate holds the settings of a server that terminates TLS itself. With no field set it serves plain text, for a
@@ -54,17 +56,42 @@ func fileChecks(group, cert, key, caSetting, ca string) map[string]func() error 
 			return err
 		}
 	}
-	return map[string]func() error{
-		group + "CERT_FILE": open(cert, key, ""),
-		group + "KEY_FILE": func() error {
-			if cert == "" {
-				return errPair
-			}
-			_, err := os.ReadFile(key)
+	readable := func(path string) func() error {
+		return func() error {
+			_, err := bounded.ReadFile(path, bounded.MaxFile)
 			return err
-		},
-		group + caSetting: open("", "", ca),
+		}
 	}
+	checks := map[string]func() error{
+		group + "CERT_FILE": open(cert, key, ""),
+		group + "KEY_FILE":  readable(key),
+		group + caSetting:   open("", "", ca),
+	}
+	if key == "" {
+		checks[group+"CERT_FILE"] = readable(cert) // Check names the missing key.
+	}
+	return checks
+}
+
+// Check returns which settings lack others, given the prefix of their names.
+func (c Certificate) Check(prefix string) error { return checkPair(prefix, c.CertFile, c.KeyFile) }
+
+// Check is like Certificate.Check.
+func (t TLS) Check(prefix string) error {
+	if t.ClientCA != "" && t.CertFile == "" && t.KeyFile == "" {
+		return fmt.Errorf("%[1]sCLIENT_CA_FILE: only with %[1]sCERT_FILE and %[1]sKEY_FILE", prefix)
+	}
+	return t.Certificate.Check(prefix)
+}
+
+// Check is like Certificate.Check.
+func (c ClientTLS) Check(prefix string) error { return checkPair(prefix, c.CertFile, c.KeyFile) }
+
+func checkPair(prefix, cert, key string) error {
+	if (cert == "") != (key == "") {
+		return fmt.Errorf("%[1]sCERT_FILE, %[1]sKEY_FILE: want both or neither", prefix)
+	}
+	return nil
 }
 
 // Config is like Certificate.Config; the client CAs are read again too.
@@ -205,14 +232,14 @@ func (f *files) stamp() (stamps [3]int64) {
 
 func (f *files) read() (m material, err error) {
 	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		pair, err := bounded.ReadKeyPair(f.cert, f.key)
 		if err != nil {
 			return material{}, fmt.Errorf("TLS certificate: %w", err)
 		}
 		m.pair = []tls.Certificate{pair}
 	}
 	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
+		pem, err := bounded.ReadFile(f.ca, bounded.MaxFile)
 		if err != nil {
 			return material{}, fmt.Errorf("TLS CA: %w", err)
 		}

@@ -222,3 +222,28 @@ func TestTLSSettings(t *testing.T) {
 		}
 	}
 }
+
+func TestTLSCheck(t *testing.T) {
+	const both, authority = "X_CERT_FILE, X_KEY_FILE: want both or neither", "X_CLIENT_CA_FILE: only with X_CERT_FILE and X_KEY_FILE"
+	pair := rpc.Certificate{CertFile: "c", KeyFile: "k"}
+	for name, tt := range map[string]struct {
+		settings interface{ Check(prefix string) error }
+		want     string // the error; empty for none
+	}{
+		"none":                     {rpc.TLS{}, ""},
+		"a pair":                   {pair, ""},
+		"a pair and CAs":           {rpc.TLS{Certificate: pair, ClientCA: "a"}, ""},
+		"CAs alone":                {rpc.TLS{ClientCA: "a"}, authority},
+		"CAs with half a pair":     {rpc.TLS{Certificate: rpc.Certificate{KeyFile: "k"}, ClientCA: "a"}, both},
+		"a certificate alone":      {rpc.Certificate{CertFile: "c"}, both},
+		"a client's CAs alone":     {rpc.ClientTLS{CA: "a"}, ""},
+		"a client with half a one": {rpc.ClientTLS{KeyFile: "k"}, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tt.settings.Check("X_")
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || err.Error() != tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -3,10 +3,10 @@ package secret
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"unicode"
+
+	"switchyard.dev/services/platform/bounded"
 )
 
 // maxFileBytes is the maximum size of a secret file.
@@ -56,17 +56,10 @@ func (f File) read() (string, error) {
 	if f == "" {
 		return "", errors.New("secret: no file is set")
 	}
-	file, err := os.Open(string(f))
-	if err != nil {
-		return "", fmt.Errorf("secret: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	content, err := bounded.ReadFile(string(f), maxFileBytes)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("secret: %w", err)
-	case len(content) > maxFileBytes:
-		return "", fmt.Errorf("secret: file %s is over %d bytes", f, maxFileBytes)
 	case strings.TrimSpace(string(content)) == "":
 		return "", fmt.Errorf("secret: file %s is empty", f)
 	}

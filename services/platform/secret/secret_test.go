@@ -131,7 +131,7 @@ func TestFileErrors(t *testing.T) {
 		"missing":   {secret.File(filepath.Join(t.TempDir(), "absent")), "absent"},
 		"empty":     {secret.File(testkit.File(t, "")), "is empty"},
 		"blank":     {secret.File(testkit.File(t, " \r\n\n")), "is empty"},
-		"too large": {secret.File(testkit.File(t, hidden+strings.Repeat("x", 1<<20))), "over 1048576 bytes"},
+		"too large": {secret.File(testkit.File(t, hidden+strings.Repeat("x", 1<<20))), "larger than 1048576 bytes"},
 		"directory": {secret.File(t.TempDir()), "is a directory"},
 		"no name":   {"", "no file is set"},
 	}

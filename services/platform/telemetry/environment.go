@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"switchyard.dev/services/platform/bounded"
 )
 
 // variable is one of the variables of OpenTelemetry's SDK. The SDK goes on without a value that it can't read, and
@@ -143,7 +144,7 @@ func CheckFiles() error {
 	for _, exporter := range exporters() {
 		authority, certificate, key := exporter+"CERTIFICATE", exporter+"CLIENT_CERTIFICATE", exporter+"CLIENT_KEY"
 		if path := os.Getenv(authority); path != "" {
-			pem, err := os.ReadFile(path)
+			pem, err := bounded.ReadFile(path, bounded.MaxFile)
 			if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
 				err = errors.New("no certificate in PEM")
 			}
@@ -155,7 +156,7 @@ func CheckFiles() error {
 		if pair == "" && of == "" {
 			continue
 		}
-		if _, err := tls.LoadX509KeyPair(pair, of); err != nil {
+		if _, err := bounded.ReadKeyPair(pair, of); err != nil {
 			errs = append(errs, fmt.Errorf("%s, %s: %w", certificate, key, err))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/slack"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/service"
@@ -62,7 +63,7 @@ func failure[T any](_ T, err error) error { return err }
 
 // readExports reads the exports file.
 func readExports(cfg Config) (export.Settings, error) {
-	text, err := readBounded(cfg.ExportsFile, maxExportsFile)
+	text, err := bounded.ReadFile(cfg.ExportsFile, maxExportsFile)
 	if err != nil {
 		return export.Settings{}, err
 	}

@@ -30,6 +30,13 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
+// Flags without a default show none.
+func TestHelpOfBackfill(t *testing.T) {
+	if got := commandtest.Run(root(nil), "", "exports", "backfill", "--help"); got.Code != 0 || strings.Contains(got.Out, "0001") {
+		t.Errorf("%+v, want no year 1", got)
+	}
+}
+
 // config checks what a role needs, and every file that a setting names.
 func TestConfigChecksFiles(t *testing.T) {
 	dir := t.TempDir()

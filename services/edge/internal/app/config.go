@@ -82,12 +82,15 @@ func Load(environ []string) (Config, error) {
 
 // Validate checks the rules that involve several settings. Its error names every violation.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{
+		config.CheckListeners(
+			config.Listener{Setting: "EDGE_LISTEN", Address: c.Listen}, config.Listener{Setting: "EDGE_METRICS_LISTEN", Address: c.MetricsListen},
+		),
+		config.CheckListeners(config.Listener{Setting: "EDGE_CONTROL_LISTEN", Address: c.ControlListen}), // Of a process of its own.
+		c.TLS.Check("EDGE_TLS_"), c.UpstreamTLS.Check("EDGE_UPSTREAM_TLS_"), config.CheckDrain(prefix, c.DrainDelay, c.DrainGrace),
+	}
 	if c.AuthDisabled && (!rpc.Loopback(c.Listen) || !rpc.Loopback(c.ControlListen)) {
 		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN and EDGE_CONTROL_LISTEN on loopback addresses"))
-	}
-	if c.MetricsListen == c.Listen {
-		errs = append(errs, errors.New("EDGE_METRICS_LISTEN: must differ from EDGE_LISTEN"))
 	}
 	for name, value := range map[string]int64{
 		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize),
@@ -132,7 +135,7 @@ func (c *Config) servable() error {
 	errs := []error{
 		required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken), required("EDGE_KEY_PEPPER_FILE", c.KeyPepperFile),
 	}
-	if len(c.upstreams()) == 0 {
+	if len(c.services()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: at least one is required"))
 	}
 	return errors.Join(errs...)
@@ -162,7 +165,7 @@ func (c *Config) controllable() error {
 // portable checks the settings that the portal needs.
 func (c *Config) portable() []error {
 	errs := []error{required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken), originSetting("EDGE_PORTAL_URL", c.PortalURL)}
-	if len(c.upstreams()) == 0 {
+	if len(c.services()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: the portal needs at least one"))
 	}
 	return errs
@@ -192,12 +195,19 @@ func required(setting string, file secret.File) error {
 	return nil
 }
 
-// upstreams returns the configured services by their name in the route table.
+// upstreams returns where calls are relayed to, the configured services and control, by their name in the route table.
 func (c *Config) upstreams() map[string]*url.URL {
+	found := c.services()
+	if c.ControlURL.Host != "" {
+		found[controlName] = &c.ControlURL
+	}
+	return found
+}
+
+// services returns the configured services by their name in the route table.
+func (c *Config) services() map[string]*url.URL {
 	found := make(map[string]*url.URL)
-	for name, base := range map[string]*url.URL{
-		"gateway": &c.GatewayURL, "webhook-egress": &c.WebhookURL, "notify": &c.NotifyURL, controlName: &c.ControlURL,
-	} {
+	for name, base := range map[string]*url.URL{"gateway": &c.GatewayURL, "webhook-egress": &c.WebhookURL, "notify": &c.NotifyURL} {
 		if base.Host != "" {
 			found[name] = base
 		}

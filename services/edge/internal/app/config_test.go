@@ -29,25 +29,31 @@ func TestSettings(t *testing.T) {
 		environ []string
 		wrong   string
 	}{
-		"least":             {base, ""},
-		"no database":       {nil, "EDGE_DATABASE_URL_FILE"},
-		"auth off, open":    {append(base, "EDGE_AUTH_DISABLED=true"), "EDGE_AUTH_DISABLED"},
-		"auth off behind":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_CONTROL_LISTEN=127.0.0.1:8082"), "EDGE_AUTH_DISABLED"},
-		"auth off, local":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_CONTROL_LISTEN=127.0.0.1:8082", "EDGE_LISTEN=127.0.0.1:8080"), ""},
-		"metrics for all":   {append(base, "EDGE_METRICS_LISTEN=:8080"), "EDGE_METRICS_LISTEN"},
-		"no body at all":    {append(base, "EDGE_MAX_BODY=0"), "EDGE_MAX_BODY"},
-		"limits":            {append(base, "EDGE_KEY_LIMIT=600/1m/50", "EDGE_ORGANIZATION_LIMIT=6000/1m"), ""},
-		"half a limit":      {append(base, "EDGE_KEY_LIMIT=600"), "EDGE_KEY_LIMIT"},
-		"no room for one":   {append(base, "EDGE_BODY_MEMORY=1000"), "EDGE_BODY_MEMORY"},
-		"no share for one":  {append(base, "EDGE_BODY_SHARE=1000"), "EDGE_BODY_SHARE"},
-		"more than all":     {append(base, "EDGE_BODY_SHARE=67108865"), "EDGE_BODY_SHARE"},
-		"no time for one":   {append(base, "EDGE_BODY_TIMEOUT=0s"), "EDGE_BODY_TIMEOUT"},
-		"hours before days": {append(base, "EDGE_USAGE_DAYS=24h"), "EDGE_USAGE_DAYS"},
-		"another scheme":    {append(base, "EDGE_NOTIFY_URL=ftp://notify"), "EDGE_NOTIFY_URL"},
-		"TLS for plain":     {append(base, "EDGE_NOTIFY_URL=http://notify", "EDGE_UPSTREAM_TLS_CA_FILE=/tls/ca.crt"), "EDGE_NOTIFY_URL"},
-		"TLS":               {append(base, "EDGE_NOTIFY_URL=https://notify", "EDGE_UPSTREAM_TLS_CA_FILE=/tls/ca.crt"), ""},
-		"unknown setting":   {append(base, "EDGE_LISTN=:1"), "EDGE_LISTEN"},
-		"secret as a value": {append(base, "EDGE_SERVICE_TOKEN=abcdefgh"), "EDGE_SERVICE_TOKEN"},
+		"least":                 {base, ""},
+		"no database":           {nil, "EDGE_DATABASE_URL_FILE"},
+		"auth off, open":        {append(base, "EDGE_AUTH_DISABLED=true"), "EDGE_AUTH_DISABLED"},
+		"auth off behind":       {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_CONTROL_LISTEN=127.0.0.1:8082"), "EDGE_AUTH_DISABLED"},
+		"auth off, local":       {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_CONTROL_LISTEN=127.0.0.1:8082", "EDGE_LISTEN=127.0.0.1:8080"), ""},
+		"metrics for all":       {append(base, "EDGE_METRICS_LISTEN=:8080"), "EDGE_METRICS_LISTEN"},
+		"an address of nothing": {append(base, "EDGE_CONTROL_LISTEN=foo"), `EDGE_CONTROL_LISTEN: "foo": want host:port`},
+		"roles apart":           {append(base, "EDGE_CONTROL_LISTEN=:8080"), ""},
+		"a negative delay":      {append(base, "EDGE_DRAIN_DELAY=-1s"), "EDGE_DRAIN_DELAY: must not be negative"},
+		"a negative grace":      {append(base, "EDGE_DRAIN_GRACE=-1s"), "EDGE_DRAIN_GRACE: must not be negative"},
+		"half a pair":           {append(base, "EDGE_TLS_CERT_FILE=/tls/tls.crt"), "EDGE_TLS_CERT_FILE, EDGE_TLS_KEY_FILE: want both"},
+		"half of another":       {append(base, "EDGE_UPSTREAM_TLS_KEY_FILE=/tls/tls.key"), "EDGE_UPSTREAM_TLS_CERT_FILE, EDGE_UPSTREAM_TLS_KEY_FILE: want both"},
+		"no body at all":        {append(base, "EDGE_MAX_BODY=0"), "EDGE_MAX_BODY"},
+		"limits":                {append(base, "EDGE_KEY_LIMIT=600/1m/50", "EDGE_ORGANIZATION_LIMIT=6000/1m"), ""},
+		"half a limit":          {append(base, "EDGE_KEY_LIMIT=600"), "EDGE_KEY_LIMIT"},
+		"no room for one":       {append(base, "EDGE_BODY_MEMORY=1000"), "EDGE_BODY_MEMORY"},
+		"no share for one":      {append(base, "EDGE_BODY_SHARE=1000"), "EDGE_BODY_SHARE"},
+		"more than all":         {append(base, "EDGE_BODY_SHARE=67108865"), "EDGE_BODY_SHARE"},
+		"no time for one":       {append(base, "EDGE_BODY_TIMEOUT=0s"), "EDGE_BODY_TIMEOUT"},
+		"hours before days":     {append(base, "EDGE_USAGE_DAYS=24h"), "EDGE_USAGE_DAYS"},
+		"another scheme":        {append(base, "EDGE_NOTIFY_URL=ftp://notify"), "EDGE_NOTIFY_URL"},
+		"TLS for plain":         {append(base, "EDGE_NOTIFY_URL=http://notify", "EDGE_UPSTREAM_TLS_CA_FILE=/tls/ca.crt"), "EDGE_NOTIFY_URL"},
+		"TLS":                   {append(base, "EDGE_NOTIFY_URL=https://notify", "EDGE_UPSTREAM_TLS_CA_FILE=/tls/ca.crt"), ""},
+		"unknown setting":       {append(base, "EDGE_LISTN=:1"), "EDGE_LISTEN"},
+		"secret as a value":     {append(base, "EDGE_SERVICE_TOKEN=abcdefgh"), "EDGE_SERVICE_TOKEN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(tt.environ)
@@ -82,6 +88,31 @@ func TestRolesSayWhatIsMissing(t *testing.T) {
 				t.Errorf("%s: error = %v, want it to name %s", role, tt.err, name)
 			}
 		}
+	}
+}
+
+// Control is no service: the roles need one of those that customers call.
+func TestRolesNeedAService(t *testing.T) {
+	base := []string{
+		"EDGE_DATABASE_URL_FILE=/run/db", "EDGE_SERVICE_TOKEN_FILE=/run/token", "EDGE_KEY_PEPPER_FILE=/run/pepper", "EDGE_SERVICE_TOKENS_FILE=/run/tokens",
+		"EDGE_PORTAL_URL=https://portal.example",
+	}
+	for name, tt := range map[string]struct {
+		role    string
+		environ []string
+		wrong   bool
+	}{
+		"serve with control alone":      {"serve", []string{"EDGE_CONTROL_URL=http://control:8082"}, true},
+		"serve with a service":          {"serve", []string{"EDGE_CONTROL_URL=http://control:8082", "EDGE_NOTIFY_URL=http://notify:8103"}, false},
+		"the portal with control alone": {"control", []string{"EDGE_CONTROL_URL=http://control:8082"}, true},
+		"the portal with a service":     {"control", []string{"EDGE_WEBHOOK_EGRESS_URL=http://webhooks:8102"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := commandtest.Run(root(append(base, tt.environ...)), "", "config", "--skip-files", tt.role)
+			if named := strings.Contains(got.Err, "EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: "); named != tt.wrong || (got.Code != 0) != tt.wrong {
+				t.Errorf("code %d, %q; want the rule %t", got.Code, got.Err, tt.wrong)
+			}
+		})
 	}
 }
 

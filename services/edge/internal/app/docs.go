@@ -16,7 +16,7 @@ import (
 // docsCommand writes the documents of this release, which serve shows below /docs/, for another web server.
 func docsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "docs FOLDER", Short: "write the documents as a site into a new folder", Args: command.Args(1, 1),
+		Use: "docs FOLDER", Short: "write the documents as a site into a new folder", Args: command.Args(1, 1), ValidArgsFunction: command.Files,
 		Long: "Writes the documents of this release as a site with a search into a folder, which must be empty or not there yet: for any\n" +
 			"web server, or for a browser alone.",
 		RunE: func(c *cobra.Command, args []string) error {

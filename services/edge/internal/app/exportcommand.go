@@ -66,7 +66,10 @@ func backfill() (*cobra.Command, exporting) {
 	c := &cobra.Command{Use: "backfill DESTINATION", Short: "send the usage of an interval again", Args: command.Args(1, 1)}
 	var from, to time.Time
 	c.Flags().TextVar(&from, "from", time.Time{}, "beginning, RFC 3339")
-	c.Flags().TextVar(&to, "to", time.Time{}, "end, exclusive")
+	c.Flags().TextVar(&to, "to", time.Time{}, "end, exclusive, RFC 3339")
+	for _, name := range []string{"from", "to"} {
+		c.Flags().Lookup(name).DefValue = "" // They have none; the help would show the year 1.
+	}
 	dry := c.Flags().Bool("dry-run", false, "print what would be sent")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if from.IsZero() || to.IsZero() {

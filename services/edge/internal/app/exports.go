@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -57,18 +56,6 @@ func newExports(cfg Config, pool *pgxpool.Pool) (exports, error) {
 	}
 	x.pagers[export.Ledger] = export.NewLedgerFeed(billing.NewFeed(proxy.Transport(secure), &cfg.GatewayURL, x.settings.LedgerTokenFile.Read))
 	return x, nil
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(name string, limit int64) ([]byte, error) {
-	stat, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if stat.Size() > limit {
-		return nil, fmt.Errorf("%s: larger than %d bytes", name, limit)
-	}
-	return os.ReadFile(name)
 }
 
 // metricNames returns what the edge counts.

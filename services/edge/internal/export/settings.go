@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Kind is the API of a destination.
@@ -66,9 +64,7 @@ var ledgerMetrics = map[string]bool{
 // Read parses and checks the exports file; metrics are those that the edge counts. Relative paths in it begin at folder.
 func Read(text []byte, folder string, metrics []string) (Settings, error) {
 	s := Settings{Every: 5 * time.Minute, Lease: 30 * time.Second}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&s); err != nil {
+	if err := strictyaml.Decode(text, &s); err != nil {
 		return Settings{}, fmt.Errorf("parse: %w", err)
 	}
 	errs := []error{s.check()}

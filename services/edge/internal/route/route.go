@@ -3,7 +3,6 @@
 package route
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -13,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 //go:embed snapshot_v1.yaml
@@ -139,9 +137,7 @@ func Snapshot() (Table, error) { return parse(snapshot) }
 
 func parse(text []byte) (Table, error) {
 	var table Table
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&table); err != nil {
+	if err := strictyaml.Decode(text, &table); err != nil {
 		return Table{}, fmt.Errorf("route table: %w", err)
 	}
 	if table.Version == "" {

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/gateway/internal/vendors/network"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/service"
@@ -41,7 +42,7 @@ func checkFiles(cfg Config) error {
 		"POLICY_FILE":          func() error { return checkPolicy(Config{PolicyFile: cfg.PolicyFile, FleetKeysDir: cfg.FleetKeysDir}) },
 		"EXTRA_PROVIDERS_FILE": func() error { return checkExtraProviders(cfg) },
 		"PRICES_FILE": func() error {
-			text, err := os.ReadFile(cfg.PricesFile)
+			text, err := bounded.ReadFile(cfg.PricesFile, bounded.MaxFile)
 			if err != nil {
 				return err
 			}
@@ -81,7 +82,11 @@ func checkPolicy(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = buildPolicy(f.prices, f.policy, f.extra)
+	out, err := network.New(network.Options{}) // It reads the files of providers' connections, and connects nowhere.
+	if err != nil {
+		return err
+	}
+	_, _, err = buildPolicy(out, f.prices, f.policy, f.extra)
 	return err
 }
 

@@ -31,6 +31,32 @@ func TestConfigChecksFiles(t *testing.T) {
 	if got := commandtest.Run(root(good), "", "config"); got.Code != 0 || got.Err != "" {
 		t.Errorf("%+v, want no problem", got)
 	}
+	for name, tt := range map[string]struct{ setting, want string }{
+		"CAs of further providers": {
+			"GATEWAY_EXTRA_PROVIDERS_FILE=" + write("cas.yaml", "providers:\n  - {name: x, dialect: openai, base_url: https://x.example, models: [m], ca_file: missing.pem}\n"+
+				"  - {name: y, dialect: openai, base_url: https://y.example, models: [m], ca_file: policy.yaml}\n"),
+			"GATEWAY_EXTRA_PROVIDERS_FILE: provider x: ca_file: open " + filepath.Join(dir, "missing.pem") + ": no such file or directory\n" +
+				"provider y: ca_file: " + filepath.Join(dir, "policy.yaml") + " holds no certificate in PEM\n",
+		},
+		"CAs of the policy": {
+			"GATEWAY_POLICY_FILE=" + write("own.yaml", checkedPolicy+"    ca_file: missing.pem\n"),
+			"GATEWAY_POLICY_FILE: provider own: ca_file: open " + filepath.Join(dir, "missing.pem") + ": no such file or directory\n",
+		},
+		"a policy without an end": {"GATEWAY_POLICY_FILE=/dev/zero", "GATEWAY_POLICY_FILE: policy: /dev/zero: larger than 8388608 bytes\n"},
+		"tokens without an end": {
+			"GATEWAY_SERVICE_TOKENS_FILE=/dev/zero",
+			"GATEWAY_SERVICE_TOKENS_FILE: read service tokens: /dev/zero: larger than 8388608 bytes\n",
+		},
+		"CAs without an end": {
+			"GATEWAY_EVENTS_EGRESS_TLS_CA_FILE=/dev/zero", "GATEWAY_EVENTS_EGRESS_TLS: must be true where its files are set\n" +
+				"GATEWAY_EVENTS_EGRESS_TLS_CA_FILE: TLS CA: /dev/zero: larger than 8388608 bytes\n",
+		},
+		"no prices": {"GATEWAY_PRICES_FILE=" + write("empty.yaml", ""), "GATEWAY_PRICES_FILE: prices: the file is empty; want providers, or `providers: []` for none\n"},
+	} {
+		if got := commandtest.Run(root(append(good, tt.setting)), "", "config"); got.Code != 1 || got.Err != "gateway: settings:\n"+tt.want {
+			t.Errorf("%s: %+v, want %s", name, got, tt.want)
+		}
+	}
 	missing, bad := filepath.Join(dir, "missing"), write("bad", "canary-password")
 	folder := t.TempDir()
 	got := commandtest.Run(root([]string{

@@ -110,7 +110,7 @@ func Load(environ []string) (Config, error) {
 // Validate refuses settings that would leave the service open to everyone or a call without a bound. The error names
 // every wrong setting.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{c.validateFaces()}
 	switch {
 	case !c.AuthDisabled && c.ServiceTokensFile == "":
 		errs = append(errs, errors.New(prefix+"_SERVICE_TOKENS_FILE: required, but not set"))
@@ -169,10 +169,16 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New(prefix+"_ORGANIZATION_SHARE: want a percentage from 1 to 100"))
 	}
 	errs = append(errs, c.Events.validate())
-	if c.DrainDelay < 0 || c.DrainGrace < 0 {
-		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))
-	}
+	errs = append(errs, config.CheckDrain(prefix, c.DrainDelay, c.DrainGrace))
 	return errors.Join(errs...)
+}
+
+// validateFaces refuses addresses that can't be listened on, and TLS without a certificate.
+func (c Config) validateFaces() error {
+	return errors.Join(config.CheckListeners(
+		config.Listener{Setting: prefix + "_HTTP_LISTEN", Address: c.HTTPListen},
+		config.Listener{Setting: prefix + "_GRPC_LISTEN", Address: c.GRPCListen},
+	), c.TLS.Check(prefix+"_TLS_"))
 }
 
 // Bounds of the settings for approvals of tools' calls.

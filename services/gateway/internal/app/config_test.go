@@ -34,6 +34,10 @@ func TestLoad(t *testing.T) {
 		{"pages of any host", append(needed, "GATEWAY_MCP_APPROVAL_URL=https://{ref}.example/"), "GATEWAY_MCP_APPROVAL_URL: want a URL"},
 		{"pages of a script", append(needed, "GATEWAY_MCP_APPROVAL_URL=javascript:{ref}"), "GATEWAY_MCP_APPROVAL_URL: want a URL"},
 		{"a negative drain", append(needed, "GATEWAY_DRAIN_GRACE=-1s"), "must not be negative"},
+		{"an address without a port", append(needed, "GATEWAY_HTTP_LISTEN=foo"), `GATEWAY_HTTP_LISTEN: "foo": want host:port`},
+		{"one address for both faces", append(needed, "GATEWAY_HTTP_LISTEN=:9101"), "GATEWAY_GRPC_LISTEN: must differ from GATEWAY_HTTP_LISTEN"},
+		{"client CAs without a certificate", append(needed, "GATEWAY_TLS_CLIENT_CA_FILE=/tls/ca.crt"), "GATEWAY_TLS_CLIENT_CA_FILE: only with GATEWAY_TLS_CERT_FILE"},
+		{"half a pair for webhook egress", append(needed, "GATEWAY_EVENTS_EGRESS_TLS=true", "GATEWAY_EVENTS_EGRESS_TLS_KEY_FILE=/tls/tls.key"), "GATEWAY_EVENTS_EGRESS_TLS_CERT_FILE, GATEWAY_EVENTS_EGRESS_TLS_KEY_FILE: want both"},
 		{"a setting that is none", append(needed, "GATEWAY_PRICE_FILE=x"), "GATEWAY_PRICES_FILE"},
 		{"a secret in place of its file", append(needed, "GATEWAY_DATABASE_URL_FILE=postgres://u:p@h/d"), "not the secret"},
 	}

@@ -32,7 +32,7 @@ type Events struct {
 }
 
 func (e Events) validate() error {
-	var errs []error
+	errs := []error{e.EgressTLSFiles.Check(prefix + "_EVENTS_EGRESS_TLS_")}
 	if e.EgressAddress != "" && e.EgressTokenFile == "" {
 		errs = append(errs, errors.New(prefix+"_EVENTS_EGRESS_TOKEN_FILE: required with "+prefix+"_EVENTS_EGRESS_ADDRESS"))
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,11 +19,9 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 )
-
-// maxPolicy bounds a policy file in bytes.
-const maxPolicy = 4 << 20
 
 // The exit codes of `gateway policy check`.
 const (
@@ -40,7 +38,10 @@ The exit code is 0 if all is clean, 1 for warnings with --strict, and 2 for erro
 // policyCommand returns `gateway policy`.
 func policyCommand() *cobra.Command {
 	var c checker
-	check := &cobra.Command{Use: "check FILE...", Short: "check policies and files of further providers", Long: policyLong, Args: command.Args(1, 0)}
+	check := &cobra.Command{
+		Use: "check FILE...", Short: "check policies and files of further providers", Long: policyLong, Args: command.Args(1, 0),
+		ValidArgsFunction: command.Files,
+	}
 	flags := check.Flags()
 	flags.BoolVar(&c.extraOnly, "extra", false, "every file is one of further providers")
 	strict := flags.Bool("strict", false, "warnings end with exit code 1")
@@ -91,12 +92,12 @@ func (c *checker) open(prices, models string) (err error) {
 	c.base = policy.Source{Text: shipped.Policy}
 	c.prices, c.catalogText = shipped.Prices, shipped.Catalog
 	if prices != "" {
-		if c.prices, err = readBounded(prices, maxPolicy); err != nil {
+		if c.prices, err = bounded.ReadFile(prices, bounded.MaxFile); err != nil {
 			return err
 		}
 	}
 	if models != "" {
-		if c.catalogText, err = readBounded(models, maxPolicy); err != nil {
+		if c.catalogText, err = bounded.ReadFile(models, bounded.MaxFile); err != nil {
 			return err
 		}
 	}
@@ -107,32 +108,22 @@ func (c *checker) open(prices, models string) (err error) {
 	return err
 }
 
-// readBounded reads a file of at most so many bytes.
-func readBounded(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // It is only read.
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s: larger than %d bytes", path, most)
-	}
-	return text, err
-}
-
 // check checks one file, and prints its problems and warnings.
 func (c *checker) check(path string) error {
-	text, err := readBounded(path, maxPolicy)
+	text, err := bounded.ReadFile(path, bounded.MaxFile)
 	if err != nil {
 		return err
 	}
-	rules, extra := policy.Source{Name: path, Text: text}, policy.Source{}
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	rules, extra := policy.Source{Name: path, Text: text, KeysDir: filepath.Dir(at)}, policy.Source{}
 	if c.extraOnly || !isPolicy(text) {
 		rules, extra = c.base, rules
 	}
 	locator := policy.NewLocator(rules, extra)
-	built, prices, err := buildPolicy(c.prices, rules, extra)
+	built, prices, err := buildPolicy(unrouted{}, c.prices, rules, extra)
 	if err != nil {
 		for _, problem := range locator.Problems(err) {
 			c.errors++
@@ -168,7 +159,7 @@ func isPolicy(text []byte) bool {
 	return err != nil || !doc.DefaultModel.IsZero() || doc.Providers.IsZero()
 }
 
-// unrouted makes adapters that are never called: a check needs neither proxies nor CAs.
+// unrouted makes adapters that are never called, without reading the files of proxies and CAs.
 type unrouted struct{}
 
 func (unrouted) Transport(network.Route) (http.RoundTripper, error) {
@@ -176,7 +167,7 @@ func (unrouted) Transport(network.Route) (http.RoundTripper, error) {
 }
 
 // buildPolicy builds a policy with its prices and adapters, as a start of the service does.
-func buildPolicy(prices []byte, rules, extra policy.Source) (*policy.Policy, *price.Table, error) {
+func buildPolicy(out transports, prices []byte, rules, extra policy.Source) (*policy.Policy, *price.Table, error) {
 	built, err := policy.Parse(rules, extra)
 	if err != nil {
 		return nil, nil, err
@@ -185,14 +176,14 @@ func buildPolicy(prices []byte, rules, extra policy.Source) (*policy.Policy, *pr
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = newProviders(unrouted{}, built)
+	_, err = newProviders(out, built)
 	return built, table, err
 }
 
 // warn returns what is allowed but probably not intended, in the order of the policy.
 func (c *checker) warn(p *policy.Policy, prices *price.Table, locator *policy.Locator) []policy.Problem {
 	ends := newEnds(catalog.NewRegistry(catalog.New(p, prices, c.catalog), nil))
-	var all []policy.Problem
+	all := warnOfFiles(p, locator)
 	for _, vendor := range p.Providers {
 		for _, model := range vendor.Models {
 			offer := p.Offer(provider.Target{Provider: vendor.Name, Model: model.Name})
@@ -204,6 +195,19 @@ func (c *checker) warn(p *policy.Policy, prices *price.Table, locator *policy.Lo
 		}
 	}
 	return all
+}
+
+// warnOfFiles returns which files of connections can't be read here; a start refuses them. They are no errors, because the
+// policy may be checked on another machine than it is for.
+func warnOfFiles(p *policy.Policy, locator *policy.Locator) []policy.Problem {
+	out, err := network.New(network.Options{})
+	if err == nil {
+		_, err = newProviders(out, p)
+	}
+	if err == nil {
+		return nil
+	}
+	return locator.Problems(err)
 }
 
 // rulesOf returns the warnings about a model.

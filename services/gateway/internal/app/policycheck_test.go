@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command/commandtest"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -49,6 +50,8 @@ providers:
     base_url: https://own.example
     models: [near, {name: alias, upstream: old}, {name: dated, upstream: claude-opus-4-5-20251101}]
 `)
+	authorities := write("authorities.yaml", "providers:\n  - {name: x, dialect: openai, base_url: https://x.example, models: [], ca_file: missing.pem}\n"+
+		"  - {name: y, dialect: openai, base_url: https://y.example, models: [], proxy: {url: https://proxy.example, credentials_file: missing.txt}}\n")
 	broken := write("broken.yaml", "providers:\n  - {name: x\n")
 	bomb := write("bomb.yaml", "default_model: a/b\na: &a [x, x, x, x, x, x, x, x, x]\n"+strings.Repeat("b: &b [*a, *a, *a, *a, *a, *a, *a, *a]\nc: [*b, *b, *b, *b, *b, *b]\n", 50))
 	old := good + ":7:14: providers[0].models[0]: own/old was retired on 2020-01-01; use far (warning)\n"
@@ -85,6 +88,13 @@ providers:
 		{"all problems", []string{bad}, 2, bad + ":4:7: byok: \"maybe\": want fleet, prefer or require\n" + bad + ":1:23: default_model.chat: \"own/gone\": the provider has no such model\n"},
 		{"half a price", []string{rates}, 2, rates + ":2:73: providers[0].models[1]: input_per_mtok_usd and output_per_mtok_usd: both are required, or the price of a piece alone, such as per_image_usd\n"},
 		{"an address that can't be called", []string{address}, 2, address + ":2:32: providers[0].base_url: must be an absolute http or https URL\n"},
+		{
+			"files that are elsewhere",
+			[]string{"--strict", "--extra", authorities},
+			1,
+			authorities + ":2:73: providers[0].ca_file: open " + filepath.Join(dir, "missing.pem") + ": no such file or directory (warning)\n" +
+				authorities + ":3:109: providers[1].proxy.credentials_file: can't be read: secret: open " + filepath.Join(dir, "missing.txt") + ": no such file or directory (warning)\n",
+		},
 		{"no YAML", []string{broken}, 2, broken + ":"},
 		{"aliases without end", []string{bomb}, 2, bomb + ":"},
 		{"a policy as further providers", []string{"--extra", good}, 2, good + ":1:1: field default_model: there is no such field\n"},
@@ -103,7 +113,7 @@ providers:
 
 func TestPolicyCheckRefuses(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	testkit.WriteFile(t, large, strings.Repeat(" ", maxPolicy+1))
+	testkit.WriteFile(t, large, strings.Repeat(" ", bounded.MaxFile+1))
 	for _, args := range [][]string{
 		nil,
 		{"lint"},

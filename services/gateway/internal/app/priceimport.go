@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/pricelist"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 )
 
@@ -39,7 +40,10 @@ type importFiles struct{ policy, extra, against, into string }
 func pricesCommand() *cobra.Command {
 	var files importFiles
 	var o pricelist.Options
-	c := &cobra.Command{Use: "import PRICES.json", Short: "compare a list of prices with the price table", Long: pricesLong, Args: command.Args(1, 1)}
+	c := &cobra.Command{
+		Use: "import PRICES.json", Short: "compare a list of prices with the price table", Long: pricesLong, Args: command.Args(1, 1),
+		ValidArgsFunction: command.Files,
+	}
 	flags := c.Flags()
 	flags.StringVar(&files.policy, "policy", "", "the policy `FILE`; the shipped one if absent")
 	flags.StringVar(&files.extra, "extra", "", "`FILE` of further providers")
@@ -63,7 +67,7 @@ func pricesCommand() *cobra.Command {
 
 // comparePrices compares a list with the table. Rows go to out unless a file is named, the report to report.
 func comparePrices(path string, files importFiles, providers string, o pricelist.Options, out, report io.Writer) error {
-	text, err := readBounded(path, pricelist.MaxSize)
+	text, err := bounded.ReadFile(path, pricelist.MaxSize)
 	if err != nil {
 		return badInput(err)
 	}

@@ -3,13 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/service"
 )
 
@@ -35,7 +35,7 @@ func (c Config) golden() (*probe.Golden, error) {
 	text := shipped.Golden
 	if c.GoldenSetFile != "" {
 		var err error
-		if text, err = os.ReadFile(c.GoldenSetFile); err != nil {
+		if text, err = bounded.ReadFile(c.GoldenSetFile, bounded.MaxFile); err != nil {
 			return nil, fmt.Errorf("golden set: %w", err)
 		}
 	}

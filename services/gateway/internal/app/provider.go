@@ -1,11 +1,11 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -42,7 +43,7 @@ func readFiles(cfg Config) (files, error) {
 	}
 	f.prices = shipped.Prices
 	if cfg.PricesFile != "" {
-		if f.prices, err = os.ReadFile(cfg.PricesFile); err != nil {
+		if f.prices, err = bounded.ReadFile(cfg.PricesFile, bounded.MaxFile); err != nil {
 			return f, fmt.Errorf("prices: %w", err)
 		}
 	}
@@ -70,7 +71,7 @@ func readSource(path, keysDir string) (policy.Source, error) {
 		source.KeysDir = filepath.Dir(at)
 	}
 	var err error
-	source.Text, err = os.ReadFile(path)
+	source.Text, err = bounded.ReadFile(path, bounded.MaxFile)
 	return source, err
 }
 
@@ -102,17 +103,18 @@ type transports interface {
 }
 
 // newProviders returns an adapter for each configured provider. Providers that are reached by the same route share one
-// connection pool.
+// connection pool. The error joins those of all providers.
 func newProviders(out transports, p *policy.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
+	var errs []error
 	for _, vendor := range p.Providers {
 		made, err := newProvider(out, vendor)
 		if err != nil {
-			return nil, fmt.Errorf("provider %s: %w", vendor.Name, err)
+			errs = append(errs, fmt.Errorf("provider %s: %w", vendor.Name, err))
 		}
 		providers[vendor.Name] = made
 	}
-	return providers, nil
+	return providers, errors.Join(errs...)
 }
 
 // newProvider returns the adapter of a provider's dialect.

@@ -128,7 +128,7 @@ func TestReload(t *testing.T) {
 func TestReloadRefuses(t *testing.T) {
 	dir, log := folder(t.TempDir()), &bytes.Buffer{}
 	good := map[string]string{"policy.yaml": smallPolicy, "prices.yaml": "providers: []\n", "extra.yaml": "providers: []\n"}
-	cfg := Config{PolicyFile: dir.write(t, "policy.yaml", smallPolicy), PricesFile: dir.write(t, "prices.yaml", ""), ExtraProvidersFile: dir.write(t, "extra.yaml", "")}
+	cfg := Config{PolicyFile: dir.write(t, "policy.yaml", smallPolicy), PricesFile: dir.write(t, "prices.yaml", good["prices.yaml"]), ExtraProvidersFile: dir.write(t, "extra.yaml", "")}
 	f := newFleets(t, cfg, log)
 	fleet := f.fleet()
 	for _, c := range []struct{ file, text, want string }{
@@ -137,6 +137,7 @@ func TestReloadRefuses(t *testing.T) {
 		{"policy.yaml", "", "policy.yaml: default_model"},
 		{"extra.yaml", "providers: [{name: x, dialect: openai}]", "provider x: base_url"},
 		{"prices.yaml", "providers: [{provider: box, models: [{model: m, effective_from: tomorrow, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]", "effective_from: want a day"},
+		{"prices.yaml", "", "prices: the file is empty"},
 		{"policy.yaml", strings.Replace(smallPolicy, ", output_per_mtok_usd: 2", "", 1), "box/m"},
 	} {
 		dir.write(t, c.file, c.text)

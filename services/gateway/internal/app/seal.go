@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/secret"
 )
@@ -135,7 +135,7 @@ func readPublicKey(ctx context.Context, gateway string, token secret.File, path 
 	var text []byte
 	var err error
 	if path != "" {
-		text, err = os.ReadFile(path)
+		text, err = bounded.ReadFile(path, maxKey)
 	} else {
 		text, err = fetchPublicKey(ctx, gateway, token)
 	}

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"os"
-
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
@@ -11,6 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/service"
 )
 
@@ -36,7 +35,7 @@ func readCatalog(path string) ([]byte, error) {
 	if path == "" {
 		return shipped.Catalog, nil
 	}
-	return os.ReadFile(path)
+	return bounded.ReadFile(path, bounded.MaxFile)
 }
 
 // Present returns the policy in force with its version and the ranking of its candidates.

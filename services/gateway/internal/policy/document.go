@@ -1,23 +1,21 @@
 package policy
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // document is the policy file.
@@ -179,24 +177,12 @@ func Hash(texts ...[]byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
-// typeName matches the Go types in errors of the YAML library, which mean nothing to an operator.
-var typeName = regexp.MustCompile(` (not found )?in type [^\s;]+| into [\[\]a-zA-Z]*\.[a-zA-Z.\[\]]+`)
-
+// strict decodes a file; one without content changes nothing.
 func strict(text []byte, into any) error {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	err := decoder.Decode(into)
-	if err == nil || errors.Is(err, io.EOF) {
-		return nil
+	if err := strictyaml.Decode(text, into); !errors.Is(err, strictyaml.ErrEmpty) {
+		return err
 	}
-	message := strings.TrimPrefix(err.Error(), "yaml: ")
-	message = strings.ReplaceAll(strings.TrimPrefix(message, "unmarshal errors:\n  "), "\n  ", "; ")
-	return errors.New(typeName.ReplaceAllStringFunc(message, func(found string) string {
-		if found[1] == 'n' {
-			return ": there is no such field"
-		}
-		return ""
-	}))
+	return nil
 }
 
 // strictNode decodes a part of a file; node.Decode would ignore unknown fields.

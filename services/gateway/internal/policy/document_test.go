@@ -52,7 +52,7 @@ func TestParseRefuses(t *testing.T) {
 	cases := []struct{ name, policy, extra, want string }{
 		{"unknown field", policytest.Small + "colour: red\n", "", "colour"},
 		{"unknown field of a model", policytest.Small, "providers: [{name: x, dialect: openai, models: [{name: m, colour: red}]}]", "colour"},
-		{"bad price", policytest.Small, "providers: [{name: x, dialect: openai, models: [{name: m, input_per_mtok_usd: cheap}]}]", "cheap"},
+		{"bad price", policytest.Small, "providers: [{name: x, dialect: openai, models: [{name: m, input_per_mtok_usd: cheap}]}]", "line 1: want a price"},
 		{"bad name", policytest.Small, "providers: [{name: X Y}]", "lower-case"},
 		{"twice in the policy", strings.ReplaceAll(policytest.Small, "name: beta", "name: alpha"), "", "appears twice"},
 		{"a model twice", policytest.Small, "providers: [{name: x, dialect: openai, models: [m, m]}]", "or a duplicate"},

@@ -38,7 +38,7 @@ func TestHedgeProblems(t *testing.T) {
 		"{cost: {budget_percent: 0}, latency: {budget_percent: 0}}": "policy: hedge.latency.budget_percent: want",
 		"{speed: {budget_percent: 1}}":                              "hedge.speed: want cost, latency or quality",
 		"{cost: {percent: 1}}":                                      "line 48: field percent: there is no such field",
-		"{cost: {budget_percent: 1, after: soon}}":                  "line 48: cannot unmarshal",
+		"{cost: {budget_percent: 1, after: soon}}":                  "line 48: want a duration such as 30s, not a text",
 	} {
 		_, err := policy.Parse(policy.Source{Text: []byte(policytest.Wide + "hedge: " + text)}, policy.Source{})
 		if err == nil || !strings.Contains(err.Error(), want) {

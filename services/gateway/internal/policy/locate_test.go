@@ -92,7 +92,7 @@ func TestPlacesOfProblems(t *testing.T) {
 		},
 		{
 			"a price that is none", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - {name: m, input_per_mtok_usd: cheap}\n",
-			`extra.yaml:5:7: price "cheap": want a decimal number such as 1.25`,
+			`extra.yaml:5:7: want a price, a decimal number such as 1.25`,
 		},
 		{
 			"two providers", small, "providers:\n  - {name: X}\n  - {name: y, dialect: klingon}\n",
@@ -108,7 +108,7 @@ func TestPlacesOfProblems(t *testing.T) {
 			`extra.yaml:3:65: providers[1].default_model: "n": the provider has no such model`,
 		},
 		{"nothing", "", "", "policy.yaml: default_model: is required, for chat at least"},
-		{"a list for a mapping", "default_model: a/b\nproviders: {name: x}\n", "", "policy.yaml:2:1: cannot unmarshal !!map"},
+		{"a list for a mapping", "default_model: a/b\nproviders: {name: x}\n", "", "policy.yaml:2:1: want a list, not a mapping"},
 	} {
 		if got := check(c.policy, c.extra); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)

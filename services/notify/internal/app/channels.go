@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"switchyard.dev/services/notify/internal/rate"
 	"switchyard.dev/services/notify/internal/shared"
 	"switchyard.dev/services/notify/internal/smtp"
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/seal"
@@ -54,7 +54,7 @@ func rootsOf(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil //nolint:nilnil // No file is not an error.
 	}
-	text, err := os.ReadFile(file)
+	text, err := bounded.ReadFile(file, bounded.MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
 	}

@@ -58,15 +58,20 @@ func Load(environ []string) (Config, error) {
 
 // Validate checks the rules that involve several settings. Its error names every violation.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{
+		config.CheckListeners(
+			config.Listener{Setting: prefix + "_HTTP_LISTEN", Address: c.HTTPListen},
+			config.Listener{Setting: prefix + "_GRPC_LISTEN", Address: c.GRPCListen},
+			config.Listener{Setting: prefix + "_DEMO_LISTEN", Address: c.Demo.Listen},
+		),
+		c.TLS.Check(prefix + "_TLS_"), config.CheckDrain(prefix, c.DrainDelay, c.DrainGrace),
+		c.Webhook.EgressTLSFiles.Check(prefix + "_WEBHOOK_EGRESS_TLS_"),
+	}
 	switch {
 	case !c.AuthDisabled && c.ServiceTokensFile == "":
 		errs = append(errs, errors.New(prefix+"_SERVICE_TOKENS_FILE: required, but not set"))
 	case c.AuthDisabled && (!rpc.Loopback(c.HTTPListen) || !rpc.Loopback(c.GRPCListen)):
 		errs = append(errs, fmt.Errorf("%s_AUTH_DISABLED: only with %s_HTTP_LISTEN and %s_GRPC_LISTEN on loopback", prefix, prefix, prefix))
-	}
-	if c.DrainDelay < 0 || c.DrainGrace < 0 {
-		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))
 	}
 	errs = append(errs, c.WebPush.validate(c.WebPushEnabled), c.validateDelivery(), c.validateChannels())
 	if c.MaxStreams < 1 {

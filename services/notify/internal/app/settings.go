@@ -90,12 +90,12 @@ func (c Config) validateDelivery() error {
 		{len(d.RetrySchedule) == 0, "RETRY_SCHEDULE: want one delay or more"},
 		{d.Lifetime < time.Minute, "LIFETIME: want a minute at least"},
 		{d.RequestTimeout <= 0 || d.RequestTimeout > maxRequestTimeout, "REQUEST_TIMEOUT: want more than 0 and at most 30s"},
-		{d.Lease < d.RequestTimeout+dispatch.LeaseMargin, "LEASE: want the request timeout and 5s at least"},
+		{d.Lease < d.RequestTimeout+dispatch.LeaseMargin, "LEASE: want " + prefix + "_REQUEST_TIMEOUT and 5s at least"},
 		{d.MaxInFlight < 1 || d.MaxInFlight > 1024, "MAX_IN_FLIGHT: want 1 to 1024"},
 		{d.BreakerFailures < 1, "BREAKER_FAILURES: want 1 at least"},
-		{d.BreakerPause <= 0 || d.BreakerMaxPause < d.BreakerPause, "BREAKER_PAUSE, BREAKER_MAX_PAUSE: want more than 0, the second no less than the first"},
+		{d.BreakerPause <= 0 || d.BreakerMaxPause < d.BreakerPause, "BREAKER_PAUSE, " + prefix + "_BREAKER_MAX_PAUSE: want more than 0, the second no less than the first"},
 		{d.IdempotencyWindow < time.Minute, "IDEMPOTENCY_WINDOW: want a minute at least"},
-		{d.Retention != 0 && d.Retention < d.IdempotencyWindow, "RETENTION: want the idempotency window at least, or 0"},
+		{d.Retention != 0 && d.Retention < d.IdempotencyWindow, "RETENTION: want " + prefix + "_IDEMPOTENCY_WINDOW at least, or 0"},
 		{c.Slack.Interval <= 0, "SLACK_INTERVAL: want more than 0"},
 	})
 }
@@ -106,16 +106,16 @@ func (c Config) validateChannels() error {
 	return broken([]rule{
 		{badOrigin(c.Slack.Origins), "SLACK_ORIGINS: want origins such as https://slack.example"},
 		{!isBaseURL(c.Slack.APIURL), "SLACK_API_URL: want an http or https URL without user, query and fragment, such as https://slack.com/api"},
-		{mail && c.Email.From == "", "EMAIL_FROM: required with SMTP_ADDRESS"},
-		{mail && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with SMTP_ADDRESS"},
+		{mail && c.Email.From == "", "EMAIL_FROM: required with " + prefix + "_SMTP_ADDRESS"},
+		{mail && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with " + prefix + "_SMTP_ADDRESS"},
 		{c.SMTP.Security != smtp.StartTLS && c.SMTP.Security != smtp.Implicit && c.SMTP.Security != smtp.None, "SMTP_SECURITY: want starttls, tls or none"},
-		{(c.SMTP.Username == "") != (c.SMTP.PasswordFile == ""), "SMTP_USERNAME, SMTP_PASSWORD_FILE: want both or neither"},
+		{(c.SMTP.Username == "") != (c.SMTP.PasswordFile == ""), "SMTP_USERNAME, " + prefix + "_SMTP_PASSWORD_FILE: want both or neither"},
 		{c.SMTP.Connections < 1 || c.SMTP.Connections > 64, "SMTP_CONNECTIONS: want 1 to 64"},
 		{c.Email.UnsubscribeURL != "" && !strings.HasPrefix(c.Email.UnsubscribeURL, "https://"), "EMAIL_UNSUBSCRIBE_URL: want an https URL"},
 		{strings.ContainsAny(c.Email.UnsubscribeURL, "<> \r\n"), "EMAIL_UNSUBSCRIBE_URL: want a URL without spaces and angle brackets"},
-		{c.Webhook.EgressAddress != "" && c.Webhook.EgressTokenFile == "", "WEBHOOK_EGRESS_TOKEN_FILE: required with WEBHOOK_EGRESS_ADDRESS"},
+		{c.Webhook.EgressAddress != "" && c.Webhook.EgressTokenFile == "", "WEBHOOK_EGRESS_TOKEN_FILE: required with " + prefix + "_WEBHOOK_EGRESS_ADDRESS"},
 		{c.Webhook.EgressTLSFiles != (rpc.ClientTLS{}) && !c.Webhook.EgressTLS, "WEBHOOK_EGRESS_TLS: must be true where its files are set"},
-		{c.WebPushEnabled && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with WEB_PUSH_ENABLED"},
+		{c.WebPushEnabled && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with " + prefix + "_WEB_PUSH_ENABLED"},
 	})
 }
 

@@ -43,15 +43,20 @@ func TestDefaultsAreValid(t *testing.T) {
 
 func TestBadSettings(t *testing.T) {
 	for name, tt := range map[string]struct{ set, want string }{
-		"open without auth":      {"WEBHOOK_EGRESS_AUTH_DISABLED=true", "WEBHOOK_EGRESS_AUTH_DISABLED"},
-		"no tokens":              {"WEBHOOK_EGRESS_SERVICE_TOKENS_FILE=", "WEBHOOK_EGRESS_SERVICE_TOKENS_FILE"},
-		"lease within a request": {"WEBHOOK_EGRESS_LEASE=19s", "WEBHOOK_EGRESS_LEASE"},
-		"long requests":          {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=31s", "WEBHOOK_EGRESS_REQUEST_TIMEOUT"},
-		"many attempts":          {"WEBHOOK_EGRESS_MAX_ATTEMPTS=21", "WEBHOOK_EGRESS_MAX_ATTEMPTS"},
-		"a day and more":         {"WEBHOOK_EGRESS_RETRY_SCHEDULE=5s,25h", "WEBHOOK_EGRESS_RETRY_SCHEDULE"},
-		"nothing in flight":      {"WEBHOOK_EGRESS_MAX_IN_FLIGHT=0", "WEBHOOK_EGRESS_MAX_IN_FLIGHT"},
-		"unknown setting":        {"WEBHOOK_EGRESS_LEASES=1s", "WEBHOOK_EGRESS_LEASES"},
-		"secret as a path":       {"WEBHOOK_EGRESS_DATABASE_URL_FILE=postgres://u:canary-password@h/d", "WEBHOOK_EGRESS_DATABASE_URL_FILE"},
+		"an address that is none": {"WEBHOOK_EGRESS_HTTP_LISTEN=127.0.0.1:99999", "WEBHOOK_EGRESS_HTTP_LISTEN: \"127.0.0.1:99999\": want a port"},
+		"one for both faces":      {"WEBHOOK_EGRESS_GRPC_LISTEN=:8102", "WEBHOOK_EGRESS_GRPC_LISTEN: must differ from WEBHOOK_EGRESS_HTTP_LISTEN"},
+		"client CAs alone":        {"WEBHOOK_EGRESS_TLS_CLIENT_CA_FILE=/tls/ca.crt", "WEBHOOK_EGRESS_TLS_CLIENT_CA_FILE: only with"},
+		"a negative delay":        {"WEBHOOK_EGRESS_DRAIN_DELAY=-1s", "WEBHOOK_EGRESS_DRAIN_DELAY: must not be negative"},
+		"a negative grace":        {"WEBHOOK_EGRESS_DRAIN_GRACE=-1s", "WEBHOOK_EGRESS_DRAIN_GRACE: must not be negative"},
+		"open without auth":       {"WEBHOOK_EGRESS_AUTH_DISABLED=true", "WEBHOOK_EGRESS_AUTH_DISABLED"},
+		"no tokens":               {"WEBHOOK_EGRESS_SERVICE_TOKENS_FILE=", "WEBHOOK_EGRESS_SERVICE_TOKENS_FILE: required, but not set"},
+		"lease within a request":  {"WEBHOOK_EGRESS_LEASE=19s", "WEBHOOK_EGRESS_LEASE"},
+		"long requests":           {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=31s", "WEBHOOK_EGRESS_REQUEST_TIMEOUT"},
+		"many attempts":           {"WEBHOOK_EGRESS_MAX_ATTEMPTS=21", "WEBHOOK_EGRESS_MAX_ATTEMPTS"},
+		"a day and more":          {"WEBHOOK_EGRESS_RETRY_SCHEDULE=5s,25h", "WEBHOOK_EGRESS_RETRY_SCHEDULE"},
+		"nothing in flight":       {"WEBHOOK_EGRESS_MAX_IN_FLIGHT=0", "WEBHOOK_EGRESS_MAX_IN_FLIGHT"},
+		"unknown setting":         {"WEBHOOK_EGRESS_LEASES=1s", "WEBHOOK_EGRESS_LEASES"},
+		"secret as a path":        {"WEBHOOK_EGRESS_DATABASE_URL_FILE=postgres://u:canary-password@h/d", "WEBHOOK_EGRESS_DATABASE_URL_FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(environWith(tt.set))

@@ -78,13 +78,19 @@ const maxRetryDelay = 24 * time.Hour
 // Validate checks the rules that involve several settings. Its error names every violation.
 func (c Config) Validate() error {
 	loopback := rpc.Loopback(c.HTTPListen) && rpc.Loopback(c.GRPCListen)
-	var errs []error
+	errs := []error{
+		config.CheckListeners(
+			config.Listener{Setting: prefix + "_HTTP_LISTEN", Address: c.HTTPListen},
+			config.Listener{Setting: prefix + "_GRPC_LISTEN", Address: c.GRPCListen},
+		),
+		c.TLS.Check(prefix + "_TLS_"), config.CheckDrain(prefix, c.DrainDelay, c.DrainGrace),
+	}
 	for _, rule := range []struct {
 		broken bool
 		text   string
 	}{
 		{c.AuthDisabled && !loopback, "AUTH_DISABLED: only with both faces on loopback"},
-		{!c.AuthDisabled && c.ServiceTokensFile == "", "SERVICE_TOKENS_FILE: required"},
+		{!c.AuthDisabled && c.ServiceTokensFile == "", "SERVICE_TOKENS_FILE: required, but not set"},
 		{
 			c.MaxAttempts < delivery.MinAttempts || c.MaxAttempts > delivery.MaxAttempts,
 			fmt.Sprintf("MAX_ATTEMPTS: want %d to %d", delivery.MinAttempts, delivery.MaxAttempts),
@@ -94,7 +100,7 @@ func (c Config) Validate() error {
 		{c.RequestTimeout <= 0 || c.RequestTimeout > maxRequestTimeout, "REQUEST_TIMEOUT: want more than 0 and at most 30s"},
 		{
 			c.Lease < c.RequestTimeout+dispatch.LeaseMargin,
-			fmt.Sprintf("LEASE: want %s at least: the request timeout and %s", c.RequestTimeout+dispatch.LeaseMargin, dispatch.LeaseMargin),
+			fmt.Sprintf("LEASE: want %s at least: %s_REQUEST_TIMEOUT and %s", c.RequestTimeout+dispatch.LeaseMargin, prefix, dispatch.LeaseMargin),
 		},
 		{c.MaxInFlight < 4 || c.MaxInFlight > 4096, "MAX_IN_FLIGHT: want 4 to 4096"},
 		{c.MaxInFlightBytes < dispatch.MinBytes, "MAX_IN_FLIGHT_BYTES: want 8388608 at least"},
@@ -104,7 +110,7 @@ func (c Config) Validate() error {
 		{c.BreakerFailures < 1, "BREAKER_FAILURES: want 1 at least"},
 		{
 			c.BreakerPause <= 0 || c.BreakerMaxPause < c.BreakerPause || c.BreakerMaxPause > maxRetryDelay,
-			"BREAKER_PAUSE, BREAKER_MAX_PAUSE: want more than 0, the second no less than the first and at most 24h",
+			"BREAKER_PAUSE, " + prefix + "_BREAKER_MAX_PAUSE: want more than 0, the second no less than the first and at most 24h",
 		},
 		{c.IdempotencyWindow < time.Minute, "IDEMPOTENCY_WINDOW: want a minute at least"},
 	} {

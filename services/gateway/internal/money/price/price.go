@@ -4,6 +4,7 @@
 package price
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -44,28 +45,36 @@ const (
 
 // UnmarshalYAML reads a decimal price in USD per million tokens.
 func (r *Rate) UnmarshalYAML(node *yaml.Node) error {
-	n, err := parseDecimal(node.Value, rateDecimals)
+	n, err := decimalOf(node, rateDecimals)
 	*r = Rate(n)
 	return err
 }
 
 // UnmarshalYAML reads a decimal price in USD.
 func (e *Each) UnmarshalYAML(node *yaml.Node) error {
-	n, err := parseDecimal(node.Value, eachDecimals)
+	n, err := decimalOf(node, eachDecimals)
 	*e = Each(n)
 	return err
+}
+
+func decimalOf(node *yaml.Node, decimals int) (int64, error) {
+	n, err := parseDecimal(node.Value, decimals)
+	if err != nil {
+		return 0, fmt.Errorf("line %d: %w", node.Line, err)
+	}
+	return n, nil
 }
 
 // parseDecimal returns a decimal number multiplied by 10^decimals, without passing through a float.
 func parseDecimal(text string, decimals int) (int64, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if len(fraction) > decimals {
-		return 0, fmt.Errorf("price %q: at most %d decimals", text, decimals)
+		return 0, fmt.Errorf("want a price of at most %d decimals", decimals)
 	}
 	digits := whole + fraction + strings.Repeat("0", decimals-len(fraction))
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil || whole == "" {
-		return 0, fmt.Errorf("price %q: want a decimal number such as 1.25", text)
+		return 0, errors.New("want a price, a decimal number such as 1.25")
 	}
 	return int64(n), nil
 }

@@ -1,19 +1,18 @@
 package price
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Row is the price of a model from a day on, in UTC.
@@ -97,12 +96,14 @@ type entry struct {
 	Tiers         []Tier `yaml:"tiers"`
 }
 
-// Parse reads a price file in YAML. An unknown field is an error.
+// Parse reads a price file in YAML. An unknown field is an error, and so is a file without content, which is a file that
+// was cut off.
 func Parse(text []byte) ([]Row, error) {
 	var doc document
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+	switch err := strictyaml.Decode(text, &doc); {
+	case errors.Is(err, strictyaml.ErrEmpty):
+		return nil, fmt.Errorf("prices: %w; want providers, or `providers: []` for none", err)
+	case err != nil:
 		return nil, fmt.Errorf("prices: %w", err)
 	}
 	var rows []Row

@@ -5,19 +5,16 @@
 package catalog
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Entry is what the catalog file says of a model.
@@ -76,9 +73,7 @@ type model struct {
 // Parse reads a catalog file (YAML, strict: an unknown field is an error).
 func Parse(text []byte) (*File, error) {
 	var doc document
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+	if err := strictyaml.Decode(text, &doc); err != nil && !errors.Is(err, strictyaml.ErrEmpty) {
 		return nil, fmt.Errorf("catalog: %w", err)
 	}
 	f := &File{entries: make(map[provider.Target]Entry), names: make(map[string]string)}

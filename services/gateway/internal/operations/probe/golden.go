@@ -12,7 +12,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Bounds of a golden set.
@@ -67,11 +68,9 @@ func (c *Case) Kind() string { return c.kind }
 
 // ParseGolden reads a golden set. The error names the case and the rule.
 func ParseGolden(text []byte) (*Golden, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
 	g := &Golden{}
-	if err := decoder.Decode(g); err != nil {
-		return nil, fmt.Errorf("golden set: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	if err := strictyaml.Decode(text, g); err != nil {
+		return nil, fmt.Errorf("golden set: %w", err)
 	}
 	if len(g.Cases) == 0 || len(g.Cases) > maxCases {
 		return nil, fmt.Errorf("golden set: cases: want 1 to %d", maxCases)

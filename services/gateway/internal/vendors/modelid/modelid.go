@@ -5,16 +5,13 @@
 package modelid
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 
-	"go.yaml.in/yaml/v3"
-
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // profiles are the prefixes of Amazon Bedrock's inference profiles: where a request may be computed. They are no part of
@@ -52,9 +49,7 @@ type document struct {
 // Parse reads a table (YAML, strict: an unknown field is an error). A name that has two identities is an error.
 func Parse(text []byte) (*Table, error) {
 	var doc document
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+	if err := strictyaml.Decode(text, &doc); err != nil && !errors.Is(err, strictyaml.ErrEmpty) {
 		return nil, fmt.Errorf("identities: %w", err)
 	}
 	t := &Table{byName: make(map[string]string), byBedrock: make(map[string]string)}

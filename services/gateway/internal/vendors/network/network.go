@@ -13,12 +13,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/tunnel"
@@ -185,7 +185,7 @@ func (n *Network) read(r Route) (key route, roots *x509.CertPool, proxy *tunnel.
 		}
 	}
 	if r.CAFile != "" {
-		text, err := os.ReadFile(r.CAFile)
+		text, err := bounded.ReadFile(r.CAFile, bounded.MaxFile)
 		if err != nil {
 			return key, nil, nil, fmt.Errorf("ca_file: %w", err)
 		}
@@ -209,7 +209,7 @@ func proxyURL(r Route) (*url.URL, error) {
 	}
 	text, err := r.ProxyCredentials.Read()
 	if err != nil {
-		return nil, fmt.Errorf("credentials_file: %w", err)
+		return nil, fmt.Errorf("credentials_file: can't be read: %w", err)
 	}
 	user, password, ok := strings.Cut(text.Reveal(), ":")
 	if !ok || user == "" {

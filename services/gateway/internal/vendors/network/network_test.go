@@ -220,12 +220,12 @@ func TestTransportRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, r := range map[string]network.Route{
-		"ca_file: open":                    {CAFile: filepath.Join(dir, "absent")},
-		"holds no certificate":             {CAFile: file("ca", "canary")},
-		"proxy: want an http or https URL": {Proxy: "http://user:canary@p"},
-		"proxy: want http(s)://":           {Proxy: "ftp://p"},
-		"credentials_file: secret: open":   {Proxy: "http://p", ProxyCredentials: secret.File(filepath.Join(dir, "absent"))},
-		"want user:password":               {Proxy: "http://p", ProxyCredentials: secret.File(file("bare", "canary"))},
+		"ca_file: open":                                 {CAFile: filepath.Join(dir, "absent")},
+		"holds no certificate":                          {CAFile: file("ca", "canary")},
+		"proxy: want an http or https URL":              {Proxy: "http://user:canary@p"},
+		"proxy: want http(s)://":                        {Proxy: "ftp://p"},
+		"credentials_file: can't be read: secret: open": {Proxy: "http://p", ProxyCredentials: secret.File(filepath.Join(dir, "absent"))},
+		"want user:password":                            {Proxy: "http://p", ProxyCredentials: secret.File(file("bare", "canary"))},
 	} {
 		if _, err := n.Transport(r); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%+v: err = %v, want %q without the secret", r, err, want)
