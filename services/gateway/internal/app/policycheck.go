@@ -65,7 +65,7 @@ func (c *checker) checkAll(paths []string, strict bool) error {
 			return command.WithCode(statusErrors, fmt.Errorf("policy check: %w", err))
 		}
 	}
-	result := fmt.Errorf("policy check: %d errors, %d warnings", c.errors, c.warnings)
+	result := fmt.Errorf("policy check: errors: %d, warnings: %d", c.errors, c.warnings)
 	switch {
 	case c.errors > 0:
 		return command.WithCode(statusErrors, result)
