@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,7 +38,7 @@ func TestThreatsHaveTests(t *testing.T) {
 			t.Errorf("no test is named for the threat: %s", row)
 		}
 		for _, name := range named {
-			if !existing[name[1]] {
+			if len(existing[name[1]]) == 0 {
 				t.Errorf("%s does not exist", name[1])
 			}
 		}
@@ -47,18 +48,43 @@ func TestThreatsHaveTests(t *testing.T) {
 	}
 }
 
-// tests returns the names of all tests of the tree.
-func tests(t *testing.T) map[string]bool {
+// Every row of the gateway's table of failures names tests by package, and these exist.
+func TestFailuresHaveTests(t *testing.T) {
+	text, err := os.ReadFile("../../services/gateway/docs/failures.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	existing := tests(t)
+	rows := regexp.MustCompile(`(?m)^\| \d+ \|.*$`).FindAllString(string(text), -1)
+	if len(rows) != 20 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		named := regexp.MustCompile("`([a-z0-9/]+)\\.(Test\\w+)`").FindAllStringSubmatch(row, -1)
+		if len(named) == 0 {
+			t.Errorf("no test is named for the failure: %s", row)
+		}
+		for _, name := range named {
+			in := func(folder string) bool { return strings.HasSuffix(folder, "/"+name[1]) }
+			if !slices.ContainsFunc(existing[name[2]], in) {
+				t.Errorf("%s has no %s", name[1], name[2])
+			}
+		}
+	}
+}
+
+// tests returns the folders of all tests of the tree by their names.
+func tests(t *testing.T) map[string][]string {
 	t.Helper()
-	names := make(map[string]bool)
-	for _, root := range []string{"../../services", ".."} {
+	folders := make(map[string][]string)
+	for _, root := range []string{"../../services", "../../deploy"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			source, err := os.ReadFile(path)
 			for _, match := range testFunc.FindAllSubmatch(source, -1) {
-				names[string(match[1])] = true
+				folders[string(match[1])] = append(folders[string(match[1])], filepath.ToSlash(filepath.Dir(path)))
 			}
 			return err
 		})
@@ -66,5 +92,5 @@ func tests(t *testing.T) map[string]bool {
 			t.Fatal(err)
 		}
 	}
-	return names
+	return folders
 }
