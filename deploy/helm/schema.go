@@ -32,10 +32,9 @@ var rules = []struct {
 	{"*.image.tag", rule{"type": "string", "pattern": `^(\w[\w.-]{0,127})?$`}},
 	{"*.image.digest", rule{"type": "string", "pattern": `^(sha256:[0-9a-f]{64})?$`}},
 	{"image.pullPolicy", rule{"enum": []string{"", "Always", "IfNotPresent", "Never"}}},
-	{"image.pullSecrets", rule{
-		"type": "array", "maxItems": 16,
-		"items": rule{"type": "object", "required": []string{"name"}, "properties": rule{"name": rule{"type": "string", "pattern": dnsName}}, "additionalProperties": false},
-	}},
+	{"image.pullSecrets", list(rule{
+		"type": "object", "required": []string{"name"}, "properties": rule{"name": rule{"type": "string", "pattern": dnsName}}, "additionalProperties": false,
+	})},
 	{"ingress.host", rule{"type": "string", "pattern": `^(\*\.)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`}},
 	{"ingress.className", rule{"type": "string", "pattern": `^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$`}},
 	{"ingress.annotations", rule{ // the component mtls adds the one that is refused
@@ -50,6 +49,19 @@ var rules = []struct {
 	{"*.autoscaling.min", rule{"type": "integer", "minimum": 1, "maximum": 1000}},
 	{"*.autoscaling.max", rule{"type": "integer", "minimum": 1, "maximum": 1000}},
 	{"*.autoscaling.cpu", rule{"type": "integer", "minimum": 1, "maximum": 1000}},
+	{"*.serviceAccount.annotations", rule{"type": "object", "additionalProperties": rule{"type": "string"}}},
+	{"*.nodeSelector", rule{"type": "object", "additionalProperties": rule{"type": "string"}}},
+	{"*.podLabels", rule{ // those of the manifests select pods
+		"type": "object", "additionalProperties": rule{"type": "string"},
+		"patternProperties": rule{`^(app\.kubernetes\.io|switchyard\.dev)/`: false},
+	}},
+	{"*.tolerations", list(rule{"type": "object"})},
+	{"*.extraVolumes", list(rule{"type": "object", "required": []string{"name"}})},
+	{"*.extraVolumeMounts", list(rule{"type": "object", "required": []string{"name", "mountPath"}})},
+	{"*.byokSecretItems", list(rule{
+		"type": "object", "required": []string{"key", "path"}, "additionalProperties": false,
+		"properties": rule{"key": rule{"type": "string", "minLength": 1}, "path": rule{"type": "string", "minLength": 1}},
+	})},
 	{"*.spool.storageClass", rule{"type": "string", "pattern": `^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$`}},
 	{"*.spool.*", rule{"type": "string", "pattern": quantity}},
 	{"backlog.flows", rule{"type": "integer", "minimum": 1}},
@@ -62,6 +74,9 @@ var rules = []struct {
 	{"secrets.*", rule{"type": "string", "pattern": dnsName}},
 	{"configMaps.*", rule{"type": "string", "pattern": dnsName}},
 }
+
+// list is the schema of a list whose items are the operator's.
+func list(item rule) rule { return rule{"type": "array", "items": item} }
 
 // amounts is the schema of requests or limits, with those that pods must have.
 func amounts(required ...string) rule {

@@ -27,7 +27,7 @@ func newValues() *values {
 	v.set("image.registry", "registry.example.com/switchyard")
 	v.set("image.tag", "v0.1.0")
 	v.set("image.pullPolicy", "")
-	v.set("image.pullSecrets", []string{})
+	v.set("image.pullSecrets", noItems)
 	return v
 }
 
@@ -75,6 +75,24 @@ func (v *values) put(o *object) {
 	}
 	v.walk(o, o.node, "")
 }
+
+// further has items of the operator's follow those of a sequence, or fields of theirs those of a mapping.
+func (v *values) further(n *node, name string, none any) {
+	v.set(name, none)
+	n.extra = []string{"{{- with .Values." + name + " }}", "{{- toYaml . | nindent " + level + " }}", "{{- end }}"}
+}
+
+// filled adds a field of a mapping that is there once an operator fills it.
+func (v *values) filled(n *node, key, name string, none any) {
+	v.set(name, none)
+	n.extra = append(n.extra, "{{- with .Values."+name+" }}", key+": {{- toYaml . | nindent "+deeper+" }}", "{{- end }}")
+}
+
+// The values without anything of the operator's.
+var (
+	noItems  = []string{}
+	noFields = map[string]string{}
+)
 
 // scaled returns the test for an autoscaler.
 func scaled(o *object) string {

@@ -17,6 +17,8 @@ func (v *values) visit(o *object, n *node, path string) {
 		v.take(n, "configMaps."+camel(n.scalar.Value))
 	case o.kind == workload, o.kind == "Job":
 		v.visitPods(o, n, path)
+	case o.kind == "ServiceAccount" && path == "/metadata" && services[o.name] != "":
+		v.filled(n, "annotations", services[o.name]+".serviceAccount.annotations", noFields)
 	case o.kind == "HorizontalPodAutoscaler", o.kind == "ScaledObject":
 		v.visitScaler(n, services[o.name], path)
 	case o.kind == "Ingress":
@@ -49,7 +51,17 @@ func (v *values) visitPods(o *object, n *node, path string) {
 		v.set(service+".replicas", 2)
 		n.extra = []string{"{{- if not .Values." + service + ".autoscaling.enabled }}", "replicas: {{ .Values." + service + ".replicas }}", "{{- end }}"}
 	case path == pods:
-		n.extra = []string{"{{- with .Values.image.pullSecrets }}", "imagePullSecrets: {{- toYaml . | nindent " + deeper + " }}", "{{- end }}"}
+		v.filled(n, "imagePullSecrets", "image.pullSecrets", noItems)
+		v.filled(n, "nodeSelector", owner+".nodeSelector", noFields)
+		v.filled(n, "tolerations", owner+".tolerations", noItems)
+	case o.kind == workload && path == "/spec/template/metadata/labels":
+		v.further(n, service+".podLabels", noFields)
+	case o.kind == workload && inPod == "/volumes":
+		v.further(n, service+".extraVolumes", noItems)
+	case o.kind == workload && strings.HasPrefix(inPod, "/containers/") && strings.HasSuffix(inPod, "/volumeMounts"):
+		v.further(n, service+".extraVolumeMounts", noItems)
+	case inPod == "/volumes/byok-secrets/secret":
+		v.filled(n, "items", service+".byokSecretItems", noItems)
 	case strings.HasPrefix(inPod, "/containers/") && strings.Count(inPod, "/") == 2:
 		n.extra = []string{"{{- with .Values.image.pullPolicy }}", "imagePullPolicy: {{ . }}", "{{- end }}"}
 	case strings.HasSuffix(inPod, "/image"):
@@ -124,8 +136,7 @@ func (v *values) visitIngress(n *node, path string) {
 				kept = append(kept, p)
 			}
 		}
-		v.set("ingress.annotations", v.plain(taken))
 		n.fields = kept
-		n.extra = []string{"{{- with .Values.ingress.annotations }}", "{{- toYaml . | nindent " + level + " }}", "{{- end }}"}
+		v.further(n, "ingress.annotations", v.plain(taken))
 	}
 }

@@ -127,6 +127,20 @@ func TestChartValues(t *testing.T) {
 		{"edge: {settings: {EDGE_PUBLIC_URL: 'https://a.example', EDGE_LOG: \"1e6: {{ 'x' }}\"}}", settingsOf(map[string]int{
 			"Deployment/control": 15, "Job/edge-migrate": 1, "StatefulSet/edge": 15,
 		})},
+		{"gateway: {serviceAccount: {annotations: {eks.amazonaws.com/role-arn: 'arn:aws:iam::1:role/g'}}, podLabels: {azure.workload.identity/use: 'true'}}", []string{
+			"ServiceAccount/gateway.metadata.annotations = map[eks.amazonaws.com/role-arn:arn:aws:iam::1:role/g]",
+			"StatefulSet/gateway.spec.template.metadata.labels.azure.workload.identity/use = true",
+		}},
+		{"gateway: {extraVolumes: [{name: own, emptyDir: {}}], extraVolumeMounts: [{name: own, mountPath: /own}], byokSecretItems: [{key: acme.key, path: acme/key}]}", []string{
+			"StatefulSet/gateway" + containerOf + "volumeMounts.9 = map[mountPath:/own name:own]",
+			"StatefulSet/gateway" + podOf + "volumes.4.secret.items = [map[key:acme.key path:acme/key]]",
+			"StatefulSet/gateway" + podOf + "volumes.8 = map[emptyDir:map[] name:own]",
+		}},
+		{"edge: {nodeSelector: {pool: front}, tolerations: [{key: front, operator: Exists}]}", []string{
+			"Deployment/control" + podOf + "nodeSelector = map[pool:front]", "Deployment/control" + podOf + "tolerations = [map[key:front operator:Exists]]",
+			"Job/edge-migrate" + podOf + "nodeSelector = map[pool:front]", "Job/edge-migrate" + podOf + "tolerations = [map[key:front operator:Exists]]",
+			"StatefulSet/edge" + podOf + "nodeSelector = map[pool:front]", "StatefulSet/edge" + podOf + "tolerations = [map[key:front operator:Exists]]",
+		}},
 		{"backlog: {flows: 7}", []string{"HorizontalPodAutoscaler/webhook-egress.spec.metrics.1.external.target.value = 7"}},
 		{"components: {backlog: none}", []string{"HorizontalPodAutoscaler/webhook-egress.spec.metrics = [map[resource:map[name:cpu target:map[averageUtilization:70 type:Utilization]] type:Resource]]"}},
 		{"otel: {namespace: watch}\nprometheus: {namespace: scrape}", []string{
@@ -184,6 +198,9 @@ func TestChartUsesEveryValue(t *testing.T) {
 	others := map[string]any{
 		"backlog": "none", "kind": "ClusterIssuer", "digest": "sha256:" + strings.Repeat("a", 64), "pullPolicy": "Always", "pullSecrets": []any{map[string]any{"name": "pull"}},
 		"endpoint": "http://other:4317", "handbook": "https://other.example", "memory": "3Gi", "cpu": 99, "size": "3Gi", "emptyDirLimit": "3Gi",
+		"tolerations": []any{map[string]any{"operator": "Exists"}}, "byokSecretItems": []any{map[string]any{"key": "k", "path": "p"}},
+		"extraVolumes":      []any{map[string]any{"name": "own", "emptyDir": map[string]any{}}},
+		"extraVolumeMounts": []any{map[string]any{"name": "own", "mountPath": "/own"}},
 	}
 	var values []string
 	names := leaves(defaults, "")
@@ -221,7 +238,7 @@ func TestChartUsesEveryValue(t *testing.T) {
 			t.Errorf("%s changes nothing", name)
 		}
 	}
-	if len(names) < 80 {
+	if len(names) < 90 {
 		t.Errorf("%d values are checked", len(names))
 	}
 }
@@ -320,6 +337,10 @@ func TestChartRefuses(t *testing.T) {
 		{"components: {mtls: 'yes'}", "at '/components/mtls'"},
 		{"secrets: {edge: 'A secret'}", "at '/secrets/edge'"},
 		{"mtls: {issuer: {kind: CA}}", "at '/mtls/issuer/kind'"},
+		{"gateway: {podLabels: {app.kubernetes.io/name: edge}}", "at '/gateway/podLabels/app.kubernetes.io~1name'"},
+		{"gateway: {byokSecretItems: [{key: a}]}", "at '/gateway/byokSecretItems/0'"},
+		{"edge: {extraVolumeMounts: [{name: own}]}", "at '/edge/extraVolumeMounts/0'"},
+		{"edge: {tolerations: {key: a}}", "at '/edge/tolerations'"},
 		{"backlog: {flows: 0}", "at '/backlog/flows'"},
 		{"backlog: {prometheus: 'prometheus:9090'}", "at '/backlog/prometheus'"},
 	}
