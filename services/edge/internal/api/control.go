@@ -21,6 +21,8 @@ type Control struct {
 	Relay Relay
 	// Console reports whether the operators' console is relayed, too.
 	Console bool
+	// Proxies are those through which people reach the paths that need no key.
+	Proxies decision.Proxies
 	// Refresh returns once the verifiers know the changes of keys and tokens that were made before, or ctx ends.
 	Refresh func(ctx context.Context)
 }
@@ -59,7 +61,7 @@ const publicPerSecond, publicBurst = 10, 100
 // public passes calls on to the role control up to a rate for each address.
 func (a *API) public(rate *decision.Rate) chain.Handler {
 	return func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
-		if wait := rate.Take(decision.Address(r.RemoteAddr), time.Now()); wait > 0 {
+		if wait := rate.Take(a.options.Control.Proxies.Address(r), time.Now()); wait > 0 {
 			e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "there were too many requests from this address; try again later")
 			e.RetryAfter = wait
 			return e

@@ -2,12 +2,16 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"testing"
 
 	"switchyard.dev/services/edge/internal/api"
+	"switchyard.dev/services/edge/internal/decision"
 	"switchyard.dev/services/edge/internal/proxy"
 )
 
@@ -28,6 +32,7 @@ func controlled(t *testing.T) (x *world, relayed *[]string, refreshed *int) {
 			_, err := io.WriteString(w, "{}")
 			return err
 		}),
+		Proxies: decision.Proxies{netip.MustParsePrefix("192.0.2.0/24")}, // The address of httptest's requests.
 		Refresh: func(context.Context) { *refreshed++ },
 	})
 	return x, relayed, refreshed
@@ -66,14 +71,21 @@ func TestControlIsRelayed(t *testing.T) {
 	}
 }
 
-// What needs no key is limited for each address, and nothing of it delays others.
+// What needs no key is limited for each address, also behind a trusted proxy, and nothing of it delays others.
 func TestPublicPathsOfControlAreLimited(t *testing.T) {
 	x, relayed, _ := controlled(t)
+	from := func(address, path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
+		r.Header.Set("X-Forwarded-For", address)
+		w := httptest.NewRecorder()
+		x.ServeHTTP(w, r)
+		return w
+	}
 	for _, path := range []string{"/decisions/canary", "/v1/decisions/canary", "/slack/interactions"} {
 		*relayed = nil
 		limited := 0
 		for range 300 {
-			switch w := x.do(t, http.MethodPost, path, "", ""); {
+			switch w := from("198.51.100.1", path); {
 			case w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "":
 				limited++
 			case w.Code != http.StatusOK:
@@ -82,6 +94,11 @@ func TestPublicPathsOfControlAreLimited(t *testing.T) {
 		}
 		if limited == 0 || len(*relayed)+limited != 300 || len(*relayed) < 100 {
 			t.Errorf("%s: %d of 300 calls are limited, %d relayed", path, limited, len(*relayed))
+		}
+		for i := range 100 { // As many as one address may make at once.
+			if w := from(fmt.Sprintf("203.0.113.%d", i), path); w.Code != http.StatusOK {
+				t.Fatalf("%s: another address behind the proxy: %d", path, w.Code)
+			}
 		}
 	}
 	if w := x.do(t, http.MethodGet, "/admin/v1/keys", "", ""); w.Code != http.StatusOK {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"switchyard.dev/services/edge/internal/limit"
@@ -44,6 +46,8 @@ type Config struct {
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve and the portal: base URL of notify; without it its routes are not served"`
 
 	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress, for notify, and for the console; without it or one of their URLs alert rules are kept and not applied, and without it or the URL of webhook-egress no organization is told of limits that it reaches"`
+
+	TrustedProxies config.Prefixes `env:"TRUSTED_PROXIES" doc:"serve: networks (CIDR, comma-separated) of the HTTP proxies, such as an ingress controller, whose X-Forwarded-For says which address calls /decisions/, /v1/decisions/ and /slack/, for its rate; empty for none"`
 
 	PublicURL    url.URL     `env:"PUBLIC_URL" doc:"control: scheme and host at which approvers reach /decisions/, for the links in their messages; without it, EDGE_CONTROL_TOKEN_FILE, or the URL of a service approvers are not notified and there is no such page"`
 	SlackApp     string      `env:"SLACK_APP_ID" doc:"control: id of the app of Slack whose buttons decide on approvals; with EDGE_SLACK_SIGNING_SECRETS_FILE"`
@@ -91,6 +95,9 @@ func (c *Config) Validate() error {
 	}
 	if c.AuthDisabled && (!rpc.Loopback(c.Listen) || !rpc.Loopback(c.ControlListen)) {
 		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN and EDGE_CONTROL_LISTEN on loopback addresses"))
+	}
+	if slices.ContainsFunc(c.TrustedProxies, func(network netip.Prefix) bool { return network.Bits() == 0 }) {
+		errs = append(errs, errors.New("EDGE_TRUSTED_PROXIES: want the networks of proxies, not all addresses"))
 	}
 	for name, value := range map[string]int64{
 		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize),

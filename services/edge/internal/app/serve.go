@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/credit"
+	"switchyard.dev/services/edge/internal/decision"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
@@ -209,7 +210,10 @@ func wayToControl(cfg Config, transport *connpool.Pool, refresh func(context.Con
 	}
 	bounds := cfg.bounds()
 	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
-	return &api.Control{URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Console: cfg.RelayConsole, Refresh: refresh}
+	return &api.Control{
+		URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Console: cfg.RelayConsole,
+		Proxies: decision.Proxies(cfg.TrustedProxies), Refresh: refresh,
+	}
 }
 
 // upstreamTransport returns the connection pool for the services.

@@ -59,7 +59,7 @@ func (d *Decisions) admit(r *http.Request, token string) (wait time.Duration) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		rate = d.Reads
 	}
-	if wait = rate.Take(decision.Address(r.RemoteAddr), now); wait > 0 || !decision.IsToken(token) {
+	if wait = rate.Take(decision.Proxies(nil).Address(r), now); wait > 0 || !decision.IsToken(token) {
 		return wait
 	}
 	return d.Tokens.Take(token, now)

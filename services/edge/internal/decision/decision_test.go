@@ -181,17 +181,6 @@ func TestRate(t *testing.T) {
 	}
 }
 
-func TestAddress(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1:2]:80": "2001:db8::/64", "[fe80::1%eth0]:80": "fe80::/64",
-		"pipe": "pipe", "": "",
-	} {
-		if got := decision.Address(remote); got != want {
-			t.Errorf("%q is %q, want %q", remote, got, want)
-		}
-	}
-}
-
 func TestIsToken(t *testing.T) {
 	for text, want := range map[string]bool{
 		token: true, "": false, token[1:]: false, token + "a": false, strings.ToUpper(token): false, token[:63] + "/": false, token[:63] + "\n": false,

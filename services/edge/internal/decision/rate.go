@@ -2,8 +2,6 @@ package decision
 
 import (
 	"hash/maphash"
-	"net"
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -41,22 +39,4 @@ func (r *Rate) Take(name string, now time.Time) (wait time.Duration) {
 	}
 	b.spent, b.at = spent+1, now
 	return 0
-}
-
-// Address returns the name of who is at an address and port: one address of IPv4, one network of 64 bits of IPv6.
-func Address(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	at, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	at = at.Unmap().WithZone("")
-	if at.Is4() {
-		return at.String()
-	}
-	prefix, _ := at.Prefix(64) // It has as many bits.
-	return prefix.String()
 }
