@@ -95,10 +95,14 @@ func TestPublicPathsOfControlAreLimited(t *testing.T) {
 		if limited == 0 || len(*relayed)+limited != 300 || len(*relayed) < 100 {
 			t.Errorf("%s: %d of 300 calls are limited, %d relayed", path, limited, len(*relayed))
 		}
+		others := 0
 		for i := range 100 { // As many as one address may make at once.
-			if w := from(fmt.Sprintf("203.0.113.%d", i), path); w.Code != http.StatusOK {
-				t.Fatalf("%s: another address behind the proxy: %d", path, w.Code)
+			if from(fmt.Sprintf("203.0.113.%d", i), path).Code == http.StatusOK {
+				others++
 			}
+		}
+		if others < 90 { // Some may share a bucket.
+			t.Errorf("%s: %d of 100 other addresses behind the proxy are admitted", path, others)
 		}
 	}
 	if w := x.do(t, http.MethodGet, "/admin/v1/keys", "", ""); w.Code != http.StatusOK {
