@@ -15,12 +15,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 )
@@ -116,18 +119,45 @@ func (s setting) reset() {
 	_ = s.load(nil) // Without a default the zero value stays.
 }
 
-// reason removes the library's wrapping, which names fields and types.
+// reason removes the library's wrapping, which names fields and types, and says of simple types what is wanted: the
+// errors below repeat the value, which may be a secret in the wrong variable.
 func reason(err error) error {
 	if all, ok := errors.AsType[env.AggregateError](err); ok && len(all.Errors) == 1 {
 		err = all.Errors[0]
 	}
 	if parse, ok := errors.AsType[env.ParseError](err); ok {
+		if want := wanted(parse.Type); want != "" && errors.Is(parse.Err, strconv.ErrRange) {
+			return errors.New(want + "; this one is out of range")
+		} else if want != "" {
+			return errors.New(want)
+		}
 		return parse.Err
 	}
 	if _, ok := errors.AsType[env.VarIsNotSetError](err); ok {
 		return errUnset
 	}
 	return err
+}
+
+// wanted says what values of a simple type are; it is empty for types that say so themselves.
+func wanted(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "want a duration such as 30s or 5m"
+	case reflect.TypeFor[slog.Level]():
+		return "want debug, info, warn or error"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "want true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "want a whole number"
+	case reflect.Float32, reflect.Float64:
+		return "want a number"
+	default:
+		return ""
+	}
 }
 
 // parseURL accepts absolute URLs. Its error does not repeat the text, which may contain a password.

@@ -109,12 +109,12 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 	)
 	want := []string{
 		`WEBHOOK_EGRESS_DATABASE_URL_FILE: required, but not set`,
-		`WEBHOOK_EGRESS_LOG_LEVEL: slog: level string "loud": unknown name`,
-		`WEBHOOK_EGRESS_MAX_ATTEMPTS: strconv.ParseInt: parsing "many": invalid syntax`,
+		`WEBHOOK_EGRESS_LOG_LEVEL: want debug, info, warn or error`,
+		`WEBHOOK_EGRESS_MAX_ATTEMPTS: want a whole number`,
 		`WEBHOOK_EGRESS_RETRY_SCHEDULE: "-1s": want a duration of zero or more`,
 		`WEBHOOK_EGRESS_ALLOW_TARGETS: "sink": want host:port`,
 		`WEBHOOK_EGRESS_UPSTREAM_URL: want an absolute URL: scheme://host[:port][/path]`,
-		`WEBHOOK_EGRESS_DRAIN_DELAY: unable to parse duration: time: invalid duration "soon"`,
+		`WEBHOOK_EGRESS_DRAIN_DELAY: want a duration such as 30s or 5m`,
 		`WEBHOOK_EGRESS_COLOUR: unknown setting`,
 		`WEBHOOK_EGRESS_DATABASE_URL: unknown setting; did you mean WEBHOOK_EGRESS_DATABASE_URL_FILE?`,
 		`WEBHOOK_EGRESS_EMPTY: unknown setting`,
@@ -122,6 +122,23 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, strings.Split(fmt.Sprint(err), "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A value that can't be read may be a secret in the wrong variable.
+func TestLoadRepeatsNoValue(t *testing.T) {
+	for name, want := range map[string]string{
+		"LOG_LEVEL": "want debug, info, warn or error", "REQUIRE_HTTPS": "want true or false", "MAX_ATTEMPTS": "want a whole number",
+		"DRAIN_DELAY": "want a duration such as 30s or 5m", "UPSTREAM_URL": "want an absolute URL: scheme://host[:port][/path]",
+	} {
+		_, err := load("WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_"+name+"=hunter2")
+		if got := fmt.Sprint(err); got != "WEBHOOK_EGRESS_"+name+": "+want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	_, err := load("WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_MAX_ATTEMPTS=99999999999999999999")
+	if got, want := fmt.Sprint(err), "WEBHOOK_EGRESS_MAX_ATTEMPTS: want a whole number; this one is out of range"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -140,12 +157,12 @@ func TestLoadValidates(t *testing.T) {
 		},
 		"beside what can't be read": {
 			[]string{"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_DRAIN_GRACE=1s", "WEBHOOK_EGRESS_MAX_ATTEMPTS=many"},
-			`WEBHOOK_EGRESS_MAX_ATTEMPTS: strconv.ParseInt: parsing "many": invalid syntax` + "\n" +
+			`WEBHOOK_EGRESS_MAX_ATTEMPTS: want a whole number` + "\n" +
 				"WEBHOOK_EGRESS_DRAIN_GRACE: must not be less than WEBHOOK_EGRESS_DRAIN_DELAY",
 		},
 		"not half-read values": {
 			[]string{"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_DRAIN_GRACE=1s", "WEBHOOK_EGRESS_DRAIN_DELAY=soon"},
-			`WEBHOOK_EGRESS_DRAIN_DELAY: unable to parse duration: time: invalid duration "soon"`,
+			`WEBHOOK_EGRESS_DRAIN_DELAY: want a duration such as 30s or 5m`,
 		},
 	}
 	for name, tt := range tests {
