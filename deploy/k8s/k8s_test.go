@@ -102,7 +102,6 @@ type volume struct {
 	Name   string
 	Secret *struct {
 		SecretName string `yaml:"secretName"`
-		Optional   bool
 	}
 }
 

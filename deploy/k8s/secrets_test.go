@@ -24,8 +24,13 @@ const certificates = "-mtls"
 func TestSetupMakesEverySecret(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "cluster.yaml")
-	if err := os.WriteFile(file, []byte("database: postgres://postgres.stores:5432/switchyard\nredis: redis://redis.stores:6379\n"), 0o600); err != nil {
-		t.Fatal(err)
+	const all = "database: postgres://postgres.stores:5432/switchyard\nredis: redis://redis.stores:6379\n" +
+		"provider_keys: {openai.key: a.key}\nwebhook_secrets: {acme: a.key}\n" +
+		"secrets: {notify-slack-tokens: {acme: a.key}, notify-slack-webhooks: {acme: a.key}, gateway-byok-secrets: {acme.openai.key: a.key}}\n"
+	for path, text := range map[string]string{file: all, filepath.Join(dir, "a.key"): "of another"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cluster, err := stack.ReadCluster(file)
 	if err != nil {
@@ -71,7 +76,7 @@ func checkSecrets(t *testing.T, overlay string, o object, secrets map[string]map
 		paths[m.Name] = m.MountPath + "/"
 	}
 	for _, v := range o.Spec.Template.Spec.Volumes {
-		if v.Secret == nil || v.Secret.Optional || strings.HasSuffix(v.Secret.SecretName, certificates) {
+		if v.Secret == nil || strings.HasSuffix(v.Secret.SecretName, certificates) {
 			continue
 		}
 		data, ok := secrets[v.Secret.SecretName]

@@ -8,13 +8,15 @@ import (
 	"io"
 	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/platform/bounded"
+	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Cluster is what the Secrets of a cluster are made from: its stores, and the files of others' keys.
@@ -31,23 +33,22 @@ type Cluster struct {
 	WebhookSecrets map[string]string `yaml:"webhook_secrets"`
 	// ServiceTokens are names of the company's own services, for each of which a token is made up.
 	ServiceTokens []string `yaml:"service_tokens"`
+	// Secrets are files of further keys of any Secret that the manifests mount, such as smtp-password of notify.
+	Secrets map[string]map[string]string `yaml:"secrets"`
 }
 
 // ReadCluster reads a Cluster from a YAML file. The files that it names are beside it, unless their paths are absolute.
 func ReadCluster(path string) (Cluster, error) {
-	file, err := os.Open(path)
+	text, err := bounded.ReadFile(path, bounded.MaxFile)
 	if err != nil {
 		return Cluster{}, err
 	}
-	defer func() { _ = file.Close() }()
 	var c Cluster
-	decoder := yaml.NewDecoder(file)
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&c); err != nil {
+	if err := strictyaml.Decode(text, &c); err != nil {
 		return Cluster{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c.Namespace = cmp.Or(c.Namespace, "switchyard")
-	for _, files := range []map[string]string{c.ProviderKeys, c.WebhookSecrets} {
+	for _, files := range c.files() {
 		for name, file := range files {
 			if !filepath.IsAbs(file) {
 				files[name] = filepath.Join(filepath.Dir(path), file)
@@ -58,6 +59,15 @@ func ReadCluster(path string) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
+}
+
+// files returns all files by key, by the field that names them.
+func (c Cluster) files() map[string]map[string]string {
+	all := map[string]map[string]string{"provider_keys": c.ProviderKeys, "webhook_secrets": c.WebhookSecrets}
+	for name, files := range c.Secrets {
+		all["secrets."+name] = files
+	}
+	return all
 }
 
 func (c Cluster) validate() error {
@@ -78,23 +88,37 @@ func (c Cluster) validate() error {
 		}
 		taken[name] = true
 	}
+	for _, field := range slices.Sorted(maps.Keys(c.files())) {
+		for _, key := range slices.Sorted(maps.Keys(c.files()[field])) {
+			if !secretKey.MatchString(key) {
+				errs = append(errs, fmt.Errorf("%s: a key has letters, digits, hyphens, underscores and dots only, 253 at most", field))
+			}
+		}
+	}
 	return errors.Join(errs...)
 }
+
+// secretKey is what a key of a Secret may be named.
+var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
 
 // serviceName is what a token of the company's own services may be named.
 var serviceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
 // SetupCluster creates the role and schema of each service on the database of the administrator's URL, and writes the
-// cluster's Secrets; see WriteSecrets.
+// cluster's Secrets, see WriteSecrets. It changes nothing if these can't be made.
 func SetupCluster(ctx context.Context, dir, administrator string, c Cluster, out io.Writer) error {
 	v, err := openVault(dir)
 	if err != nil {
 		return fmt.Errorf("make the folder of the secrets: %w", err)
 	}
+	secrets, err := c.secrets(v)
+	if err != nil {
+		return err
+	}
 	if err := v.provision(ctx, administrator, c.Redis); err != nil {
 		return err
 	}
-	return c.WriteSecrets(dir, out)
+	return write(secrets, out)
 }
 
 // WriteSecrets writes the cluster's Secrets as YAML. What it makes up is kept in dir, so that a second run writes the same.
@@ -107,6 +131,10 @@ func (c Cluster) WriteSecrets(dir string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return write(secrets, out)
+}
+
+func write(secrets []manifest, out io.Writer) error {
 	encoder := yaml.NewEncoder(out)
 	encoder.SetIndent(2)
 	for _, s := range secrets {
@@ -152,6 +180,13 @@ func (c Cluster) secrets(v vault) ([]manifest, error) {
 			"tokens.yaml": tokens, "service-token": k.kept(edgeToken, newToken), "control-token": k.kept(controlToken, newToken), "key-pepper": k.kept(edgePepper, newToken),
 		}),
 		"webhook-organization-secrets": k.files("webhook_secrets", c.WebhookSecrets),
+		// Of organizations; whatever they have is among the further keys.
+		"gateway-byok-secrets": {}, "notify-slack-tokens": {}, "notify-slack-webhooks": {},
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+		if err := add(all, name, k.files("secrets."+name, c.Secrets[name])); err != nil {
+			return nil, err
+		}
 	}
 	var list []manifest
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -160,6 +195,21 @@ func (c Cluster) secrets(v vault) ([]manifest, error) {
 		}
 	}
 	return list, k.err
+}
+
+// add adds further keys to a Secret.
+func add(all map[string]map[string]string, name string, further map[string]string) error {
+	secret, mounted := all[name]
+	if !mounted {
+		return fmt.Errorf("secrets.%s: want one that pods mount: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	for key, text := range further {
+		if _, taken := secret[key]; taken {
+			return fmt.Errorf("secrets.%s.%s: setup makes this key itself", name, key)
+		}
+		secret[key] = text
+	}
+	return nil
 }
 
 // databaseURL returns the URL of a service's role for pods.
@@ -211,11 +261,14 @@ func (k *clusterVault) tokens(further []string) string {
 	return tokensYAML(tokens)
 }
 
+// maxSecret bounds what a Secret holds, in bytes: the API server takes 1 MiB.
+const maxSecret = 1 << 20
+
 // files returns the contents of files by name.
 func (k *clusterVault) files(setting string, files map[string]string) map[string]string {
 	data := make(map[string]string, len(files))
 	for name, path := range files {
-		text, err := os.ReadFile(path)
+		text, err := bounded.ReadFile(path, maxSecret)
 		if err != nil && k.err == nil {
 			k.err = fmt.Errorf("%s.%s: %w", setting, name, err)
 		}

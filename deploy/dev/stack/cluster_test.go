@@ -86,20 +86,31 @@ func TestReadClusterRefuses(t *testing.T) {
 	const redis = "redis: redis://r:6379\n"
 	const stores = "database: postgres://h/d\n" + redis
 	for text, want := range map[string]string{
-		"": "EOF", redis: "database: want", "database: postgres://u:p@h/d\n" + redis: "without a user", "database: postgres://h\n" + redis: "database: want",
-		"database: postgres://h/d\nredis: r:6379\n": "redis: want", "namespaces: x\n": "field namespaces not found",
+		"": "the file is empty", redis: "database: want", "database: postgres://u:p@h/d\n" + redis: "without a user", "database: postgres://h\n" + redis: "database: want",
+		"database: postgres://h/d\nredis: r:6379\n": "redis: want", "namespaces: x\n": "field namespaces: there is no such field",
 		stores + "service_tokens: [edge]\n": "service_tokens[0]: want", stores + "service_tokens: [a, a]\n": "service_tokens[1]: want",
-		stores + "service_tokens: [../a]\n": "service_tokens[0]: want",
+		stores + "service_tokens: [../a]\n":                       "service_tokens[0]: want",
+		stores + "provider_keys: {a/b: openai.key}\n":             "provider_keys: a key has letters",
+		stores + "secrets: {notify: {\"smtp password\": none}}\n": "secrets.notify: a key has letters",
 	} {
 		if _, err := ReadCluster(cluster(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
-	missing, err := ReadCluster(cluster(t, "database: postgres://h/d\n"+redis+"webhook_secrets: {acme: none}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := missing.WriteSecrets(t.TempDir(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "webhook_secrets.acme: open ") {
-		t.Errorf("a file that isn't there: %v", err)
+	for text, want := range map[string]string{
+		"webhook_secrets: {acme: none}":                 "webhook_secrets.acme: open ",
+		"secrets: {notify: {smtp-password: none}}":      "secrets.notify.smtp-password: open ",
+		"secrets: {notify: {smtp-password: /dev/zero}}": "secrets.notify.smtp-password: /dev/zero: larger than",
+		"secrets: {notify: {redis-url: openai.key}}":    "secrets.notify.redis-url: setup makes this key itself",
+		"secrets: {notify-slack: {acme: openai.key}}":   "secrets.notify-slack: want one that pods mount: edge, ",
+		"secrets: {gateway-fleet-keys: {k.key: none}}":  "secrets.gateway-fleet-keys.k.key: open ",
+	} {
+		c, err := ReadCluster(cluster(t, stores+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.WriteSecrets(t.TempDir(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }
