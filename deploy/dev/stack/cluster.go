@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,15 +9,13 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"switchyard.dev/services/platform/bounded"
-	"switchyard.dev/services/platform/strictyaml"
 )
 
 // Cluster is what the Secrets of a cluster are made from: its stores, and the files of others' keys.
@@ -39,12 +38,14 @@ type Cluster struct {
 
 // ReadCluster reads a Cluster from a YAML file. The files that it names are beside it, unless their paths are absolute.
 func ReadCluster(path string) (Cluster, error) {
-	text, err := bounded.ReadFile(path, bounded.MaxFile)
+	text, err := readFile(path)
 	if err != nil {
 		return Cluster{}, err
 	}
 	var c Cluster
-	if err := strictyaml.Decode(text, &c); err != nil {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&c); err != nil {
 		return Cluster{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c.Namespace = cmp.Or(c.Namespace, "switchyard")
@@ -261,18 +262,32 @@ func (k *clusterVault) tokens(further []string) string {
 	return tokensYAML(tokens)
 }
 
-// maxSecret bounds what a Secret holds, in bytes: the API server takes 1 MiB.
-const maxSecret = 1 << 20
-
 // files returns the contents of files by name.
 func (k *clusterVault) files(setting string, files map[string]string) map[string]string {
 	data := make(map[string]string, len(files))
 	for name, path := range files {
-		text, err := bounded.ReadFile(path, maxSecret)
+		text, err := readFile(path)
 		if err != nil && k.err == nil {
 			k.err = fmt.Errorf("%s.%s: %w", setting, name, err)
 		}
 		data[name] = strings.TrimSpace(string(text))
 	}
 	return data
+}
+
+// maxFile bounds a file in bytes: the API server takes a Secret of 1 MiB.
+const maxFile = 1 << 20
+
+// readFile reads a file up to the bound.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s: larger than %d bytes", path, maxFile)
+	}
+	return text, err
 }

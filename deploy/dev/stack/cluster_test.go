@@ -86,8 +86,8 @@ func TestReadClusterRefuses(t *testing.T) {
 	const redis = "redis: redis://r:6379\n"
 	const stores = "database: postgres://h/d\n" + redis
 	for text, want := range map[string]string{
-		"": "the file is empty", redis: "database: want", "database: postgres://u:p@h/d\n" + redis: "without a user", "database: postgres://h\n" + redis: "database: want",
-		"database: postgres://h/d\nredis: r:6379\n": "redis: want", "namespaces: x\n": "field namespaces: there is no such field",
+		"": "EOF", redis: "database: want", "database: postgres://u:p@h/d\n" + redis: "without a user", "database: postgres://h\n" + redis: "database: want",
+		"database: postgres://h/d\nredis: r:6379\n": "redis: want", "namespaces: x\n": "field namespaces not found",
 		stores + "service_tokens: [edge]\n": "service_tokens[0]: want", stores + "service_tokens: [a, a]\n": "service_tokens[1]: want",
 		stores + "service_tokens: [../a]\n":                       "service_tokens[0]: want",
 		stores + "provider_keys: {a/b: openai.key}\n":             "provider_keys: a key has letters",
