@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/telemetry"
@@ -103,11 +104,13 @@ func (c chain) unary(face Face, read func(any) error) grpc.UnaryServerIntercepto
 	}
 }
 
-func (c chain) stream(face Face, refuse func(m any) error) grpc.StreamServerInterceptor {
+func (c chain) stream(face Face, refuse func(m any) error, bodies *bodymemory.Budget) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ss.Context())}
 		err := c.run(ss.Context(), call, func(ctx context.Context) error {
-			return handle(srv, &checkedStream{ServerStream: ss, refuse: refuse, ctx: ctx})
+			body := bodies.Open(call.caller.Organization)
+			defer body.Close()
+			return handle(srv, &checkedStream{ServerStream: ss, refuse: refuse, body: &body, ctx: ctx})
 		})
 		if err != nil {
 			ss.SetTrailer(pushback(err))
@@ -127,6 +130,7 @@ func incoming(ctx context.Context) func(string) string {
 type checkedStream struct {
 	grpc.ServerStream
 	refuse func(m any) error
+	body   *bodymemory.Hold
 	ctx    context.Context //nolint:containedctx // grpc.ServerStream returns its context from a method.
 }
 
@@ -135,7 +139,7 @@ func (s *checkedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg receives one message and applies RefuseMessage and the contract's rules to it.
 func (s *checkedStream) RecvMsg(m any) error {
-	if err := receive(s.ServerStream.RecvMsg, m); err != nil {
+	if err := receive(s.ServerStream.RecvMsg, m, s.body); err != nil {
 		return err
 	}
 	if err := s.refuse(m); err != nil {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/screen"
 	"switchyard.dev/services/platform/telemetry"
@@ -33,7 +34,7 @@ const maxAge = 5 * time.Minute
 // newGRPC returns the gRPC face.
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
-		grpc.StreamInterceptor(s.chain.stream(FaceGRPC, s.refuseMessage)),
+		grpc.StreamInterceptor(s.chain.stream(FaceGRPC, s.refuseMessage, s.options.Bodies)),
 		grpc.InTapHandle(s.admitStream),
 		grpc.ForceServerCodecV2(newWireCodec(s.codec)),
 		grpc.MaxRecvMsgSize(s.options.MaxBody),
@@ -93,19 +94,22 @@ func (s *Server) inChain(desc *grpc.ServiceDesc) *grpc.ServiceDesc {
 	return &wrapped
 }
 
-// decode is the step that reads the request of a unary gRPC call.
-func decode(ctx context.Context, call *Call, next func(context.Context) error) error {
-	if call.read != nil {
-		if err := receive(call.read, call.Message); err != nil {
-			return err
-		}
+// decode is the step that reads the request of a unary gRPC call, whose memory is charged until the call has ended.
+func (s *Server) decode(ctx context.Context, call *Call, next func(context.Context) error) error {
+	if call.read == nil {
+		return next(ctx)
+	}
+	body := s.options.Bodies.Open(call.caller.Organization)
+	defer body.Close()
+	if err := receive(call.read, call.Message, &body); err != nil {
+		return err
 	}
 	return next(ctx)
 }
 
 // receive reads a message through gRPC, and returns the error of wireCodec unchanged.
-func receive(read func(any) error, m any) error {
-	r := received{into: m, err: errUnread}
+func receive(read func(any) error, m any, body *bodymemory.Hold) error {
+	r := received{into: m, body: body, err: errUnread}
 	if err := read(&r); err != nil {
 		return err
 	}

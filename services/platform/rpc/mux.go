@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/screen"
@@ -31,9 +32,6 @@ import (
 
 // bodyTime bounds how long a caller may take to send its body.
 const bodyTime = 30 * time.Second
-
-// firstRead is how many bytes are allocated at most for a body before it arrives.
-const firstRead = 64 << 10
 
 // statusKey is the metadata key that carries a handler's success status to the JSON face.
 const statusKey = "x-http-status"
@@ -85,36 +83,42 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			s.refuse(w, r, apierr.NotFound("path"))
 			return
 		}
-		if _, ok := s.enter(w, r, method, pattern); ok {
+		if _, body, ok := s.enter(w, r, method, pattern); ok {
+			defer body.Close()
 			next(w, r, params)
 		}
 	}
 }
 
-// enter authenticates a request for a method on a route's pattern, checks its URL and reads its body. If any of that fails, it answers with
-// the error and returns false.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, method, pattern string) (caller.Caller, bool) {
+// enter authenticates a request for a method on a route's pattern, checks its URL and reads its body, whose memory the
+// caller closes after the call. If any of that fails, it answers with the error and returns false.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, method, pattern string) (caller.Caller, bodymemory.Hold, bool) {
 	c, err := s.authenticate(method, r.Header.Get)
+	body := s.options.Bodies.Open(c.Organization)
 	if err == nil {
 		err = s.methods.checkURL(method, r.URL, s.dialect(r).Name != "")
 	}
 	if err == nil {
-		err = s.readBody(w, r, method, s.isForm(r, pattern))
+		err = s.readBody(w, r, &body, method, s.isForm(r, pattern))
 	}
 	if err != nil {
+		body.Close()
 		s.refuse(w, r, apierr.From(err))
 	}
-	return c, err == nil
+	return c, body, err == nil
 }
 
 // readBody replaces the request's body, which is JSON unless it is a form, with its bytes in memory, so that later code can't stall on a slow sender and
 // the server never answers before it has read the request.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string, isForm bool) error {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, memory *bodymemory.Hold, method string, isForm bool) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	body, err := s.readAll(w, r) // within the time limit of boundBody
+	body, err := s.readAll(w, r, memory) // within the time limit of boundBody
 	if err != nil {
+		if refused, ok := errors.AsType[*apierr.Error](err); ok {
+			return refused
+		}
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
 				fmt.Sprintf("body: larger than %d bytes", s.options.MaxBody))
@@ -171,22 +175,15 @@ func Body(r *http.Request) []byte {
 	return nil
 }
 
-// readAll reads a body up to MaxBody. It allocates for an announced length only up to firstRead, so that a client can't
-// make it reserve memory for bytes that are never sent. A body is read only after the caller is authenticated,
-// completely, and with a limit on bytes and time: an unknown caller can't make the service parse anything, and no
-// response is sent before its request has been read.
-func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; 0 < n && n <= int64(min(firstRead, s.options.MaxBody)) {
-		body := make([]byte, n)
-		_, err := io.ReadFull(r.Body, body) // net/http reads no more than the announced length.
-		return body, err
+// readAll reads a body up to MaxBody. A body is read only after the caller is authenticated, completely, and with a limit
+// on bytes and time: an unknown caller can't make the service parse anything, and no response is sent before its request
+// has been read.
+func (s *Server) readAll(w http.ResponseWriter, r *http.Request, memory *bodymemory.Hold) ([]byte, error) {
+	if r.ContentLength > int64(s.options.MaxBody) {
+		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, int64(s.options.MaxBody)))
+		return nil, err
 	}
-	var body bytes.Buffer
-	if r.ContentLength > 0 {
-		body.Grow(firstRead)
-	}
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(s.options.MaxBody)))
-	return body.Bytes(), err
+	return memory.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.options.MaxBody)), r.ContentLength)
 }
 
 // onError writes the error of a transcoded call. An error that the chain returned has been logged already; one of

@@ -30,6 +30,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/caller"
 )
 
@@ -56,8 +57,9 @@ type Options struct {
 	// and is returned to the caller.
 	RefuseBody    func(method string, body []byte) error
 	RefuseMessage func(m any) error
-	// MaxBody is the largest request in bytes, on both faces.
+	// MaxBody is the largest request in bytes, on both faces. Bodies is optional: the memory of all requests together.
 	MaxBody int
+	Bodies  *bodymemory.Budget
 	// UnaryTimeout bounds a unary call. Streams and handlers mounted with Handle set their own timeouts.
 	UnaryTimeout time.Duration
 	// TLS is optional. With client CAs set, callers must present a client certificate, except for handlers mounted with
@@ -122,7 +124,7 @@ func New(options Options) (*Server, error) {
 		{"recover", observe.recoverPanic},
 		{"authorize", s.authorize},
 		{"bound", s.bound},
-		{"decode", decode},
+		{"decode", s.decode},
 		{"screen", s.screen},
 		{"validate", validate},
 	}
@@ -175,7 +177,8 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	}
 	if !strings.Contains(pattern, "{") {
 		s.exact[endpoint{verb, pattern}] = func(w http.ResponseWriter, r *http.Request) {
-			if c, ok := s.enter(w, r, method, pattern); ok {
+			if c, body, ok := s.enter(w, r, method, pattern); ok {
+				defer body.Close()
 				serve(w, r, &c)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
@@ -41,6 +42,7 @@ func newWireCodec(json *codec) wireCodec {
 // error here.
 type received struct {
 	into any
+	body *bodymemory.Hold
 	err  error
 }
 
@@ -50,7 +52,9 @@ func (c wireCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.read(data, v)
 	}
-	r.err = c.read(data, r.into)
+	if r.err = r.body.Grow(int64(data.Len())); r.err == nil {
+		r.err = c.read(data, r.into)
+	}
 	return nil
 }
 

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 )
 
 const (
-	// free is how much of a body is not charged: as much as a connection may take for headers.
-	free = 64 << 10
 	// firstPiece and largestPiece bound the pieces in which a body is held, in bytes.
 	firstPiece   = 4 << 10
 	largestPiece = 64 << 10
@@ -22,24 +21,21 @@ const (
 
 // body is a request body that was read completely, in the pieces in which it arrived.
 type body struct {
-	organization string
-	memory       *memory
-
-	mu      sync.Mutex // A body may be closed while it is read.
-	pieces  [][]byte
-	size    int64
-	held    int64 // capacity of the pieces
-	charged int64
+	mu     sync.Mutex // A body may be closed while it is read.
+	memory bodymemory.Hold
+	pieces [][]byte
+	size   int64
+	held   int64 // capacity of the pieces
 }
 
-// readBody reads the whole body, bounded in size and time. Memory beyond free is charged to its organization as it
+// readBody reads the whole body, bounded in size and time. Its memory is charged to its organization as it
 // arrives. The caller closes the body. It is read whole because net/http closes the connection under the answer of a
 // service that answers before it has read the request, which would cut streams.
 func (x *Relay) readBody(w http.ResponseWriter, r *http.Request, organization string) (*body, error) {
 	if r.ContentLength > x.bounds.Body {
 		return nil, x.tooLarge()
 	}
-	b := &body{organization: organization, memory: &x.memory}
+	b := &body{memory: x.memory.Open(organization)}
 	if r.ContentLength == 0 {
 		return b, nil
 	}
@@ -97,11 +93,8 @@ func (b *body) grow(announced int64) error {
 		}
 		size = min(size, announced-b.size)
 	}
-	if b.held+size > free {
-		if err := b.memory.take(b.organization, size); err != nil {
-			return err
-		}
-		b.charged += size
+	if err := b.memory.Grow(size); err != nil {
+		return err
 	}
 	b.held += size
 	b.pieces = append(b.pieces, make([]byte, 0, size))
@@ -137,45 +130,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.memory.give(b.organization, b.charged)
-	b.pieces, b.charged = nil, 0
+	b.memory.Close()
+	b.pieces = nil
 	return nil
-}
-
-// memory accounts for request bodies, in total and by organization. It is safe for concurrent use.
-type memory struct {
-	limit, share int64
-
-	mu   sync.Mutex
-	held int64
-	by   map[string]int64
-}
-
-// take charges an organization. The share is checked before the total, because then the organization's own bodies are
-// the cause.
-func (m *memory) take(organization string, n int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.by[organization]+n > m.share:
-		e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited,
-			"the request bodies of this organization are too large together; try again when others have been sent")
-		e.RetryAfter = time.Second
-		return e
-	case m.held+n > m.limit:
-		return apierr.Unavailable("too many large bodies at once; try again soon", nil)
-	}
-	m.held += n
-	m.by[organization] += n
-	return nil
-}
-
-// give returns what was taken.
-func (m *memory) give(organization string, n int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.held -= n
-	if m.by[organization] -= n; m.by[organization] == 0 {
-		delete(m.by, organization)
-	}
 }

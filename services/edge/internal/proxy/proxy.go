@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/secret"
 )
@@ -81,7 +82,7 @@ type Relay struct {
 	// plain is set where callers authenticate to the service themselves.
 	plain   bool
 	bounds  Bounds
-	memory  memory
+	memory  *bodymemory.Budget
 	buffers sync.Pool
 }
 
@@ -97,7 +98,7 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 func NewPlain(transport http.RoundTripper, bounds Bounds) *Relay {
 	return &Relay{
 		transport: transport, plain: true, bounds: bounds,
-		memory:  memory{limit: bounds.Memory, share: bounds.Share, by: make(map[string]int64)},
+		memory:  bodymemory.New(bounds.Memory, bounds.Share, 1),
 		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
 	}
 }

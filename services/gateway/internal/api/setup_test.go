@@ -42,6 +42,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/pgdb"
@@ -88,6 +89,7 @@ type bench struct {
 
 	server *rpc.Server
 	drain  *socket.Drain
+	bodies *bodymemory.Budget
 	http   *httptest.Server
 	vendor *vendor
 	// documents is the https URL of a server with a PDF below every path but /gone, from which the gateway may fetch.
@@ -133,7 +135,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 		tb.Fatal(err)
 	}
 	engine := b.engine(tb, log)
-	b.drain = socket.NewDrain()
+	b.drain, b.bodies = socket.NewDrain(), bodymemory.New(2<<20, 1<<20, 1)
 	files, jobs := b.openBatches(tb, log, keepsFiles)
 	if err := api.Register(tb.Context(), server, api.Dependencies{
 		Files: files, BatchJobs: jobs,
@@ -145,7 +147,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 		Canonical:  func(name string) (string, bool) { return strings.ToLower(name), true },
 		Background: api.Background{Queue: b.queue, Start: b.start(tb)},
 		ToolFace:   api.ToolFace{Caller: &b.oneTool, Tracer: b.tracer, Meter: b.meter},
-		Sockets:    api.Sockets{Connections: 8, Memory: 1 << 20, Share: 50, Message: 1 << 20, Drain: b.drain, Admission: b.admission},
+		Sockets:    api.Sockets{Connections: 8, Memory: 1 << 20, Share: 50, Message: 1 << 20, Bodies: b.bodies, Drain: b.drain, Admission: b.admission},
 	}); err != nil {
 		tb.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/socket"
@@ -30,8 +31,9 @@ type Sockets struct {
 	Connections, Memory int64
 	// Share is the percentage of both that one organization may use.
 	Share int
-	// Message is the largest message in bytes.
+	// Message is the largest message in bytes. Bodies is the memory of all messages, and of other requests.
 	Message int
+	Bodies  *bodymemory.Budget
 	// Drain ends the connections when the service stops.
 	Drain *socket.Drain
 	// Admission ends the connections of suspended organizations.
@@ -111,10 +113,11 @@ func (s *socketServer) serve(ctx context.Context, organization string, w http.Re
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	c := &connection{
-		socketServer: s, conn: conn, end: end, upgrade: r, lanes: newLanes(2 * s.Message),
+		socketServer: s, conn: conn, organization: organization, end: end, upgrade: r, lanes: newLanes(2 * s.Message),
 		recall: &recall{pool: s.memory, organization: organization, lanes: make(map[string]recalled)},
 	}
 	defer c.recall.close()
+	defer c.lanes.close()
 	ending := conn.Serve(ctx, c.receive)
 	rpc.Annotate(ctx, slog.Int("websocket_code", int(ending.Code)), slog.String("websocket_reason", ending.Reason), slog.Int("messages", c.messages), slog.Int64("messages_refused", c.refused.Load()))
 	return conn.Panic()
@@ -141,6 +144,8 @@ type connection struct {
 	*socketServer
 
 	conn *socket.Conn
+	// organization is that of the connection; empty where each message names its own.
+	organization string
 	// end ends the connection. An *apierr.Error as the cause gives its close code.
 	end     context.CancelCauseFunc
 	upgrade *http.Request
@@ -153,11 +158,17 @@ type connection struct {
 
 // receive handles one message.
 func (c *connection) receive(message io.Reader) error {
-	text, err := io.ReadAll(message)
-	if err != nil {
+	memory := c.Bodies.Open(c.organization)
+	defer memory.Close()
+	text, err := memory.ReadAll(message, -1)
+	refused, full := errors.AsType[*apierr.Error](err)
+	if err != nil && !full {
 		return err
 	}
 	c.messages++
+	if full {
+		return c.refuse("", refused)
+	}
 	f, err := responses.ReadFrame(text)
 	switch {
 	case errors.Is(err, responses.ErrNotJSON):
@@ -167,7 +178,7 @@ func (c *connection) receive(message io.Reader) error {
 	}
 	switch f.Type {
 	case responses.FrameCreate:
-		return c.create(f)
+		return c.create(f, &memory)
 	case responses.FrameCancel:
 		c.lanes.cancel(f)
 	case responses.FrameSteer:
@@ -184,11 +195,11 @@ func (c *connection) refuse(stream string, err error) error {
 }
 
 // create adds a request to its lane.
-func (c *connection) create(f responses.Frame) error {
+func (c *connection) create(f responses.Frame, memory *bodymemory.Hold) error {
 	if err := c.conn.Begin(); err != nil {
 		return c.refuse(f.Stream, leaving(err))
 	}
-	first, err := c.lanes.add(f)
+	first, err := c.lanes.add(f, memory)
 	if err != nil {
 		c.conn.End()
 		return c.refuse(f.Stream, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -147,6 +148,23 @@ func TestSocketRefuses(t *testing.T) {
 		t.Errorf("%s", steer.Raw)
 	}
 	c.asks(t, create+`"model":"sandbox","input":"still here"}`)
+}
+
+// A large message for which there is no memory is refused, and leaves the connection open.
+func TestSocketRefusesWithoutMemory(t *testing.T) {
+	b := setupWith(t, responsesPolicy)
+	c := b.connects(t)
+	other := b.bodies.Open("acme")
+	if err := other.Grow(bodymemory.Free + 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	large := create + `"model":"sandbox","input":"` + strings.Repeat("x", 200<<10) + `"}`
+	if e := c.refused(t, large); e.Get("status").Int() != 429 || e.Get("code").Str != "rate_limit_exceeded" {
+		t.Errorf("without memory: %s", e.Raw)
+	}
+	c.asks(t, create+`"model":"sandbox","input":"a small one"}`)
+	other.Close()
+	c.asks(t, large)
 }
 
 func TestSocketClosesOnOtherProtocols(t *testing.T) {

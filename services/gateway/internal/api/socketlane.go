@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 )
 
 // Bounds of the requests that one connection holds.
@@ -30,17 +31,25 @@ type lanes struct {
 
 // lane is not empty: it is removed with its last request.
 type lane struct {
-	// frames are the requests; the first one is being served.
-	frames []responses.Frame
+	// requests are in order; the first one is being served.
+	requests []request
 	// response is the id of the response that is made, and end ends it; both are empty between two requests.
 	response string
 	end      context.CancelCauseFunc
 }
 
+// request is a frame that asks for a response, with the memory that it holds.
+type request struct {
+	responses.Frame
+
+	memory bodymemory.Hold
+}
+
 func newLanes(limit int) *lanes { return &lanes{limit: limit, by: make(map[string]*lane)} }
 
-// add adds a request to its lane. first reports whether the caller has to serve the lane, until next returns false.
-func (l *lanes) add(f responses.Frame) (first bool, err error) {
+// add adds a request to its lane, which then holds the memory. first reports whether the caller has to serve the lane,
+// until next returns false.
+func (l *lanes) add(f responses.Frame, memory *bodymemory.Hold) (first bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.by[f.Stream]
@@ -49,15 +58,16 @@ func (l *lanes) add(f responses.Frame) (first bool, err error) {
 		return false, tooMany("the requests of this connection that wait are too large together")
 	case of == nil && len(l.by) == maxLanes:
 		return false, tooMany("stream_id: this connection has 64 lanes in use")
-	case of != nil && len(of.frames) > maxWaitingFrames:
+	case of != nil && len(of.requests) > maxWaitingFrames:
 		return false, tooMany("stream_id: 16 requests wait in this lane")
 	}
 	l.held += len(f.Body)
+	asked := request{f, memory.Move()}
 	if of == nil {
-		l.by[f.Stream] = &lane{frames: []responses.Frame{f}}
+		l.by[f.Stream] = &lane{requests: []request{asked}}
 		return true, nil
 	}
-	of.frames = append(of.frames, f)
+	of.requests = append(of.requests, asked)
 	return false, nil
 }
 
@@ -72,7 +82,7 @@ func tooMany(text string) error {
 func (l *lanes) first(name string) responses.Frame {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.by[name].frames[0]
+	return l.by[name].requests[0].Frame
 }
 
 // next removes the request that a lane served. It reports whether there is another one.
@@ -80,14 +90,26 @@ func (l *lanes) next(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.by[name]
-	l.held -= len(of.frames[0].Body)
-	of.frames[0] = responses.Frame{}
-	of.frames, of.response, of.end = of.frames[1:], "", nil
-	if len(of.frames) == 0 {
+	l.held -= len(of.requests[0].Body)
+	of.requests[0].memory.Close()
+	of.requests[0] = request{}
+	of.requests, of.response, of.end = of.requests[1:], "", nil
+	if len(of.requests) == 0 {
 		delete(l.by, name)
 		return false
 	}
 	return true
+}
+
+// close gives back the memory of the requests that are left when the connection has ended.
+func (l *lanes) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.by {
+		for i := range of.requests {
+			of.requests[i].memory.Close()
+		}
+	}
 }
 
 // serve sets what ends the request that a lane serves.

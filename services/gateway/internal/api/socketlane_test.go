@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 )
 
 func frame(lane string, size int) responses.Frame {
@@ -33,7 +34,7 @@ func TestLanes(t *testing.T) {
 		{frame("b", 10), true, ""},
 		{frame("", 0), true, ""},
 	} {
-		first, err := l.add(tt.frame)
+		first, err := l.add(tt.frame, new(bodymemory.Hold))
 		if first != tt.first || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%d: %t %v, want %t %s", i, first, err, tt.first, tt.want)
 		}
@@ -49,22 +50,58 @@ func TestLanes(t *testing.T) {
 func TestLanesAreBounded(t *testing.T) {
 	l := newLanes(0)
 	for i := range maxLanes {
-		if _, err := l.add(frame(fmt.Sprint(i), 0)); err != nil {
+		if _, err := l.add(frame(fmt.Sprint(i), 0), new(bodymemory.Hold)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range maxWaitingFrames {
-		if _, err := l.add(frame("0", 0)); err != nil {
+		if _, err := l.add(frame("0", 0), new(bodymemory.Hold)); err != nil {
 			t.Fatal(i, err)
 		}
 	}
 	for _, lane := range []string{"0", "one more"} {
-		if _, err := l.add(frame(lane, 0)); err == nil || apierr.From(err).Kind != apierr.KindRateLimited {
+		if _, err := l.add(frame(lane, 0), new(bodymemory.Hold)); err == nil || apierr.From(err).Kind != apierr.KindRateLimited {
 			t.Errorf("lane %s: %v, want a refusal", lane, err)
 		}
 	}
-	if _, err := newLanes(10).add(frame("a", 11)); err != nil {
+	if _, err := newLanes(10).add(frame("a", 11), new(bodymemory.Hold)); err != nil {
 		t.Errorf("a request alone: %v", err)
+	}
+}
+
+// A request holds its memory until it is served, or the connection has ended.
+func TestLanesHoldMemory(t *testing.T) {
+	bodies := bodymemory.New(1<<20, 1<<20, 1)
+	free := func() (n int) { // in KiB
+		h := bodies.Open("other")
+		defer h.Close()
+		for h.Grow(1<<10) == nil {
+			n++
+		}
+		return n
+	}
+	whole := free()
+	l := newLanes(1 << 30)
+	for i := range 3 {
+		memory := bodies.Open("acme")
+		if err := memory.Grow(bodymemory.Free + 100<<10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.add(frame("a", i), &memory); err != nil {
+			t.Fatal(err)
+		}
+		memory.Close() // The lane has it.
+	}
+	if got := whole - free(); got != 300 {
+		t.Errorf("three requests hold %d KiB, want 300", got)
+	}
+	l.next("a")
+	if got := whole - free(); got != 200 {
+		t.Errorf("two requests hold %d KiB, want 200", got)
+	}
+	l.close()
+	if got := free(); got != whole {
+		t.Errorf("%d KiB are free after the connection, want %d", got, whole)
 	}
 }
 
@@ -83,7 +120,7 @@ func TestLanesCancel(t *testing.T) {
 		l := newLanes(0)
 		ended := make(map[string]error)
 		for _, lane := range []string{"a", "b"} {
-			_, _ = l.add(frame(lane, 0))
+			_, _ = l.add(frame(lane, 0), new(bodymemory.Hold))
 			l.serve(lane, func(cause error) { ended[lane] = cause })
 			l.answer(lane, "resp_"+lane)
 		}

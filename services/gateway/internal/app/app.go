@@ -33,6 +33,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
@@ -44,6 +45,10 @@ const serviceName = "gateway"
 
 // maxBody is the largest request body in bytes, with room for images inlined as data: URIs.
 const maxBody = 32 << 20
+
+// bodyWeight is how many times a byte of a body is in memory while its call lasts: as it was received, as it was decoded,
+// as it is sent to a vendor, and once more as what one of these was made from.
+const bodyWeight = 4
 
 // settleTime is how long a call may take beyond GATEWAY_TOTAL_TIMEOUT, so that it can be recorded.
 const settleTime = 5 * time.Second
@@ -252,7 +257,11 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 func startServers(
 	ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline, t toolEgress, o operations,
 ) error {
-	server, err := newServer(s, cfg)
+	bodies, err := newBodies(s, cfg)
+	if err != nil {
+		return err
+	}
+	server, err := newServer(s, cfg, bodies)
 	if err != nil {
 		return err
 	}
@@ -263,7 +272,7 @@ func startServers(
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control), Expressions: t.expressions, Tools: t.api(), ToolFace: t.face(s, cfg),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
-		Background: openBackground(s, cfg, stores, g, p.traces), Sockets: sockets(s, cfg, g),
+		Background: openBackground(s, cfg, stores, g, p.traces), Sockets: sockets(s, cfg, g, bodies),
 		Files: p.batches.apiFiles(), BatchJobs: p.batches.apiJobs(),
 	}); err != nil {
 		return err
@@ -286,19 +295,26 @@ func startServers(
 
 // sockets configures the WebSocket mode of the Responses API. Its drain begins before that of the faces, which wait for the
 // connections.
-func sockets(s *service.Service, cfg Config, g governance) api.Sockets {
+func sockets(s *service.Service, cfg Config, g governance, bodies *bodymemory.Budget) api.Sockets {
 	drain := socket.NewDrain()
 	s.Runner.OnDrain("websockets", drain.Begin)
 	return api.Sockets{
-		Connections: cfg.WebSockets, Memory: cfg.WebSocketMemory, Share: cfg.OrganizationShare, Message: maxBody,
+		Connections: cfg.WebSockets, Memory: cfg.WebSocketMemory, Share: cfg.OrganizationShare, Message: maxBody, Bodies: bodies,
 		Drain: drain, Admission: g.admission,
 	}
 }
 
-func newServer(s *service.Service, cfg Config) (*rpc.Server, error) {
+// newBodies returns the memory of request bodies, of which the largest body always fits into an organization's share.
+func newBodies(s *service.Service, cfg Config) (*bodymemory.Budget, error) {
+	share := max(cfg.RequestMemory/100*int64(cfg.OrganizationShare), bodyWeight*maxBody)
+	bodies := bodymemory.New(cfg.RequestMemory, share, bodyWeight)
+	return bodies, bodies.Measure(s.Meter)
+}
+
+func newServer(s *service.Service, cfg Config, bodies *bodymemory.Budget) (*rpc.Server, error) {
 	return s.NewServer(cfg.access(), rpc.Options{
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage,
-		MaxBody: maxBody, UnaryTimeout: cfg.TotalTimeout + settleTime,
+		MaxBody: maxBody, Bodies: bodies, UnaryTimeout: cfg.TotalTimeout + settleTime,
 	})
 }

@@ -67,14 +67,15 @@ type Config struct {
 	ReconciliationRetention time.Duration `env:"RECONCILIATION_RETENTION" envDefault:"26280h" doc:"how long comparisons with vendors' invoices are kept"`
 
 	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls in flight to one provider; a quarter as many more wait for up to 250 ms"`
-	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage of a provider's calls in flight, and of the memory for answers, that one organization may use; set 100 for a single organization"`
+	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage that one organization may use of a provider's calls in flight and of the memory for requests and answers; 100 for a single one"`
 
-	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images and documents in flight, each byte counted twice; beyond it answers are aborted with 503 answer_memory_full"`
+	RequestMemory int64 `env:"REQUEST_MEMORY" envDefault:"268435456" doc:"bytes of memory for requests in flight, each byte beyond 64 KiB of one counted four times; without it they get 429 or 503"`
+	AnswerMemory  int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images and documents in flight, counted twice; beyond it answers end with 503 answer_memory_full"`
 
-	Background int `env:"BACKGROUND" envDefault:"64" doc:"responses that a replica makes in the background at once, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; further ones wait; 0 refuses them"`
+	Background int `env:"BACKGROUND" envDefault:"64" doc:"responses made in the background at once, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; further ones wait; 0 refuses them"`
 
-	WebSockets      int64 `env:"WEBSOCKETS" envDefault:"1024" doc:"WebSocket connections of the Responses API on a replica, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; 0 turns them off: upgrades get 426"`
-	WebSocketMemory int64 `env:"WEBSOCKET_MEMORY" envDefault:"67108864" doc:"bytes of memory for responses that WebSocket connections may continue without storing them, shared in the same way; beyond it clients have to send the whole conversation"`
+	WebSockets      int64 `env:"WEBSOCKETS" envDefault:"1024" doc:"WebSocket connections of the Responses API, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; 0 turns them off: upgrades get 426"`
+	WebSocketMemory int64 `env:"WEBSOCKET_MEMORY" envDefault:"67108864" doc:"bytes of memory for responses that WebSocket connections may continue without storing them, shared in the same way; beyond it clients send the whole conversation"`
 
 	MCPOrigins []string `env:"MCP_ORIGINS" doc:"comma-separated origins of web pages that may call /mcp, such as https://console.example; none when empty: callers that are no pages send no origin"`
 	MCPHosts   []string `env:"MCP_HOSTS" doc:"comma-separated values of the Host header that requests to /mcp may have; any when empty"`
@@ -97,8 +98,11 @@ type Config struct {
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in flight to end"`
 }
 
-// minAnswerMemory is enough for one chat of the largest size.
-const minAnswerMemory = 48 << 20
+// minAnswerMemory is enough for one chat of the largest size, minRequestMemory for the largest request.
+const (
+	minAnswerMemory  = 48 << 20
+	minRequestMemory = bodyWeight * maxBody
+)
 
 // Load reads and validates the configuration from environ. The error names every wrong setting.
 func Load(environ []string) (Config, error) {
@@ -160,6 +164,9 @@ func (c Config) Validate() error {
 	}
 	if c.ProviderConcurrency <= 0 {
 		errs = append(errs, errors.New(prefix+"_PROVIDER_CONCURRENCY: must be positive"))
+	}
+	if c.RequestMemory < minRequestMemory {
+		errs = append(errs, fmt.Errorf("%s_REQUEST_MEMORY: want at least %d bytes", prefix, minRequestMemory))
 	}
 	if c.AnswerMemory < minAnswerMemory {
 		errs = append(errs, fmt.Errorf("%s_ANSWER_MEMORY: want at least %d bytes", prefix, minAnswerMemory))

@@ -3,6 +3,7 @@ package responses
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
@@ -143,7 +144,7 @@ func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
 // failureText returns an error's text, with the wait in words: clients read it there.
 func failureText(e *apierr.Error) string {
 	if e.Kind == apierr.KindRateLimited && e.RetryAfter > 0 {
-		return e.Text + " Please try again in " + strconv.FormatFloat(e.RetryAfter.Seconds(), 'f', -1, 64) + "s."
+		return strings.TrimSuffix(e.Text, ".") + ". Please try again in " + strconv.FormatFloat(e.RetryAfter.Seconds(), 'f', -1, 64) + "s."
 	}
 	return e.Text
 }
