@@ -137,23 +137,23 @@ func (h *Hold) Close() {
 }
 
 // ReadAll reads a body that the caller has bounded to its end, of announced bytes; -1 means unknown. What is announced is
-// only a claim: memory grows with what arrives. After a refusal of the budget it reads the rest without keeping it, so
-// that the sender gets its answer.
-func (h *Hold) ReadAll(r io.Reader, announced int64) ([]byte, error) {
-	var body []byte
-	for int64(len(body)) != announced {
+// charged before it arrives, so that of many bodies the first ones are read and not a part of each, but it is only a
+// claim: memory is allocated for what arrives. After a refusal of the budget ReadAll reads the rest without keeping it,
+// so that the sender gets its answer.
+func (h *Hold) ReadAll(r io.Reader, announced int64) (body []byte, err error) {
+	if announced > 0 {
+		err = h.Grow(announced)
+	}
+	for err == nil && int64(len(body)) != announced {
 		if len(body) == cap(body) {
-			larger, err := h.enlarge(body, announced)
-			if err != nil {
-				_, _ = io.Copy(io.Discard, r) // The refusal is the error.
-				return nil, err
+			if body, err = h.enlarge(body, announced); err != nil {
+				break
 			}
-			body = larger
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
-		case errors.Is(err, io.EOF) && announced >= 0 && int64(len(body)) < announced:
+		case errors.Is(err, io.EOF) && int64(len(body)) < announced:
 			return nil, io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
 			return body, nil
@@ -161,16 +161,20 @@ func (h *Hold) ReadAll(r io.Reader, announced int64) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if err != nil {
+		_, _ = io.Copy(io.Discard, r) // The refusal is the error.
+		return nil, err
+	}
 	return body, nil
 }
 
-// enlarge returns the bytes with room for as many again, and not for more than were announced.
+// enlarge returns the bytes with room for as many again, and not for more than were announced. It charges what was not
+// announced.
 func (h *Hold) enlarge(body []byte, announced int64) ([]byte, error) {
 	size := max(2*int64(cap(body)), 512)
-	if announced >= 0 {
+	if announced > 0 {
 		size = min(max(size, Free), announced)
-	}
-	if err := h.Grow(size - int64(cap(body))); err != nil {
+	} else if err := h.Grow(size - int64(cap(body))); err != nil {
 		return nil, err
 	}
 	return append(make([]byte, 0, size), body...), nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -86,7 +87,7 @@ func TestReadAll(t *testing.T) {
 		"no more than was announced": {long, 4, 0, nil, 0, 4},
 		"too long":                   {long, int64(len(long)), 500 * kib, nil, http.StatusTooManyRequests, 0},
 		"too long, unknown":          {long, -1, 500 * kib, nil, http.StatusTooManyRequests, 0},
-		"an announcement takes none": {"text", 1 << 40, 64 * kib, io.ErrUnexpectedEOF, 0, 0},
+		"a claim beyond the share":   {"text", 1 << 40, 64 * kib, nil, http.StatusTooManyRequests, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bodymemory.New(1<<30, tt.limit, 1)
@@ -110,5 +111,19 @@ func TestReadAll(t *testing.T) {
 				t.Errorf("%d bytes in %d, want %d in %d", len(got), cap(got), len(want), tt.most)
 			}
 		})
+	}
+}
+
+// A claim takes no memory before the bytes arrive.
+func TestReadAllAllocatesWhatArrives(t *testing.T) {
+	const claim = 1 << 30
+	b := bodymemory.New(claim, claim, 1)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	h := b.Open("a")
+	_, err := h.ReadAll(strings.NewReader("text"), claim)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, io.ErrUnexpectedEOF) || took > 1<<20 {
+		t.Errorf("%v after %d bytes, want no more than 1 MiB", err, took)
 	}
 }
