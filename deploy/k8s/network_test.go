@@ -38,6 +38,25 @@ func TestPodsReachStoresOfAllNamespaces(t *testing.T) {
 	}
 }
 
+// Pods ask for names wherever their cluster answers: in pods, at the address of a Service, or at a link-local one.
+func TestPodsReachEveryResolver(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		_, text := build(t, overlay)
+		found := 0
+		for _, o := range byName(t, text) {
+			rules, _ := at(o, "spec.egress").([]any)
+			for _, rule := range rules {
+				if at(rule, "to") == nil && fmt.Sprint(at(rule, "ports")) == "[map[port:53 protocol:UDP] map[port:53 protocol:TCP]]" {
+					found++
+				}
+			}
+		}
+		if want := 2*len(services) + 1; found != want { // each service and its migration, and control
+			t.Errorf("%s: %d policies lead to every resolver, want %d", overlay, found, want)
+		}
+	}
+}
+
 // What a service's settings name of another one it may reach: a policy lets it out, and one lets it in.
 func TestPoliciesLetServicesReachEachOther(t *testing.T) {
 	for _, overlay := range overlays(t) {
