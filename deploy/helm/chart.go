@@ -51,7 +51,7 @@ func fileOf(o *object) string {
 // order is that of the values, and heads are what is said above them.
 var (
 	order = []string{
-		"components", "image", "ingress", "edge", "control", "gateway", "webhookEgress", "notify", "backlog", "otel", "prometheus", "mtls", "secrets", "configMaps",
+		"components", "image", "ingress", "stores", "edge", "control", "gateway", "webhookEgress", "notify", "backlog", "otel", "prometheus", "mtls", "secrets", "configMaps",
 	}
 	heads = map[string]string{
 		"components":               "Which components of deploy/k8s/components there are.",
@@ -62,6 +62,8 @@ var (
 		"components.signingKeys":   "Needs the Secret webhookSigningKeys.",
 		"image":                    "For all images. Each service may name its own registry, tag or digest below; a digest goes before a tag.",
 		"ingress.annotations":      "Those of ingress-nginx: streams must not be gathered, and may be silent between two pings.",
+		"stores.networks":          "Where Postgres and Redis are, as CIDRs, beside pods of any namespace with the label switchyard.dev/store.",
+		"stores.postgresPorts":     "A pooler's, too. Migrations have these alone.",
 		"edge":                     "Each service: its image, what it requests, its replicas, and settings beyond those of the manifests, as text.",
 		"edge.replicas":            "Without the autoscaler.",
 		"edge.settings":            "For control and the migration, too.",

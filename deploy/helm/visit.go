@@ -31,7 +31,25 @@ func (v *values) visit(o *object, n *node, path string) {
 		v.take(n, "mtls.issuer.name")
 	case o.kind == "Certificate" && path == "/spec/issuerRef/kind" && o.name != "switchyard-ca":
 		v.take(n, "mtls.issuer.kind")
-	case o.kind == "NetworkPolicy" && strings.HasSuffix(path, "/namespaceSelector/matchLabels/kubernetes.io/metadata.name"):
+	case o.kind == "NetworkPolicy":
+		v.visitPolicy(o, n, path)
+	}
+}
+
+// visitPolicy has the rule for stores lead to the operator's networks and ports, too. A migration needs no Redis.
+func (v *values) visitPolicy(o *object, n *node, path string) {
+	switch {
+	case path == "/spec/egress/*" && n.child("to").child("podSelector").child("matchLabels").child("switchyard.dev/store") != nil:
+		v.set("stores.networks", noItems)
+		v.set("stores.postgresPorts", []int{5432})
+		v.set("stores.redisPorts", []int{6379})
+		n.child("to").extra = []string{"{{- range .Values.stores.networks }}", "- ipBlock: {cidr: {{ . | quote }}}", "{{- end }}"}
+		of := "concat .Values.stores.postgresPorts .Values.stores.redisPorts"
+		if strings.HasSuffix(o.name, "-migrate") {
+			of = ".Values.stores.postgresPorts"
+		}
+		*n.child("ports") = node{extra: []string{"{{- range " + of + " }}", "- port: {{ . }}", "{{- end }}"}}
+	case strings.HasSuffix(path, "/namespaceSelector/matchLabels/kubernetes.io/metadata.name"):
 		v.take(n, map[string]string{"traces": "otel", "metrics": "prometheus"}[o.name]+".namespace")
 	}
 }

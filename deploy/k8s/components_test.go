@@ -66,7 +66,7 @@ func quoted(t *testing.T, path, part, word string) (all []string) {
 		t.Fatalf("%s has nothing that matches %s", path, part)
 	}
 	for _, m := range regexp.MustCompile(word).FindAllSubmatch(found[1], -1) {
-		all = append(all, string(m[1]))
+		all = append(all, string(m[len(m)-1]))
 	}
 	return all
 }
