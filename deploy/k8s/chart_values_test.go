@@ -128,10 +128,13 @@ func TestChartValues(t *testing.T) {
 			"Deployment/control": 15, "Job/edge-migrate": 1, "StatefulSet/edge": 15,
 		})},
 		{"gateway: {serviceAccount: {annotations: {eks.amazonaws.com/role-arn: 'arn:aws:iam::1:role/g'}}, podLabels: {azure.workload.identity/use: 'true'}}", []string{
+			"Job/gateway-migrate.spec.template.metadata.labels.azure.workload.identity/use = true",
 			"ServiceAccount/gateway.metadata.annotations = map[eks.amazonaws.com/role-arn:arn:aws:iam::1:role/g]",
 			"StatefulSet/gateway.spec.template.metadata.labels.azure.workload.identity/use = true",
 		}},
 		{"gateway: {extraVolumes: [{name: own, emptyDir: {}}], extraVolumeMounts: [{name: own, mountPath: /own}], byokSecretItems: [{key: acme.key, path: acme/key}]}", []string{
+			"Job/gateway-migrate" + containerOf + "volumeMounts.1 = map[mountPath:/own name:own]",
+			"Job/gateway-migrate" + podOf + "volumes.1 = map[emptyDir:map[] name:own]",
 			"StatefulSet/gateway" + containerOf + "volumeMounts.9 = map[mountPath:/own name:own]",
 			"StatefulSet/gateway" + podOf + "volumes.4.secret.items = [map[key:acme.key path:acme/key]]",
 			"StatefulSet/gateway" + podOf + "volumes.8 = map[emptyDir:map[] name:own]",
@@ -140,6 +143,14 @@ func TestChartValues(t *testing.T) {
 			"Deployment/control" + podOf + "nodeSelector = map[pool:front]", "Deployment/control" + podOf + "tolerations = [map[key:front operator:Exists]]",
 			"Job/edge-migrate" + podOf + "nodeSelector = map[pool:front]", "Job/edge-migrate" + podOf + "tolerations = [map[key:front operator:Exists]]",
 			"StatefulSet/edge" + podOf + "nodeSelector = map[pool:front]", "StatefulSet/edge" + podOf + "tolerations = [map[key:front operator:Exists]]",
+		}},
+		{"webhookEgress: {terminationGracePeriodSeconds: 340, migration: {databaseUrlKey: direct}}", []string{
+			"Deployment/webhook-egress" + podOf + "terminationGracePeriodSeconds = 340",
+			"Job/webhook-egress-migrate" + containerOf + "env.0.value = /secrets/direct",
+		}},
+		{"edge: {service: {annotations: {a.b/c: d}}}\nprometheus: {labels: {release: stack}}", []string{
+			"PodMonitor/switchyard.metadata.labels = map[release:stack]", "PodMonitor/switchyard-edge.metadata.labels = map[release:stack]",
+			"PrometheusRule/switchyard.metadata.labels = map[release:stack]", "Service/edge.metadata.annotations = map[a.b/c:d]",
 		}},
 		{"backlog: {flows: 7}", []string{"HorizontalPodAutoscaler/webhook-egress.spec.metrics.1.external.target.value = 7"}},
 		{"components: {backlog: none}", []string{"HorizontalPodAutoscaler/webhook-egress.spec.metrics = [map[resource:map[name:cpu target:map[averageUtilization:70 type:Utilization]] type:Resource]]"}},

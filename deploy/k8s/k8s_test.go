@@ -88,6 +88,7 @@ type variable struct {
 type pod struct {
 	ServiceAccountName           string `yaml:"serviceAccountName"`
 	AutomountServiceAccountToken *bool  `yaml:"automountServiceAccountToken"`
+	RestartPolicy                string `yaml:"restartPolicy"`
 	TerminationGracePeriod       int    `yaml:"terminationGracePeriodSeconds"`
 	TopologySpread               []any  `yaml:"topologySpreadConstraints"`
 	SecurityContext              struct {
