@@ -51,17 +51,19 @@ func fileOf(o *object) string {
 // order is that of the values, and heads are what is said above them.
 var (
 	order = []string{
-		"components", "image", "ingress", "stores", "edge", "control", "gateway", "webhookEgress", "notify", "backlog", "otel", "prometheus", "mtls", "secrets", "configMaps",
+		"components", "image", "ingress", "gatewayApi", "stores", "edge", "control", "gateway", "webhookEgress", "notify", "backlog", "otel", "prometheus", "mtls", "secrets", "configMaps",
 	}
 	heads = map[string]string{
 		"components":                         "Which components of deploy/k8s/components there are.",
 		"components.backlog":                 "What scales webhook-egress by its backlog: adapter (an autoscaler and prometheus-adapter), keda, or none.",
 		"components.spoolVolumes":            "Spools on volumes that outlive their pods. Without them an answer also waits for its commit in Postgres.",
+		"components.gatewayApi":              "Instead of ingress, or beside it: an HTTPRoute with the same host and paths.",
 		"components.mtls":                    "Mutual TLS between the services, by the Secrets whose names end in Mtls.",
 		"components.prometheus":              "Needs the Prometheus operator.",
 		"components.signingKeys":             "Needs the Secret webhookSigningKeys.",
 		"image":                              "For all images. Each service may name its own registry, tag or digest below; a digest goes before a tag.",
 		"ingress.annotations":                "Those of ingress-nginx: streams must not be gathered, and may be silent between two pings.",
+		"gatewayApi":                         "The Gateway that takes the route; its certificate and its controller are yours.",
 		"stores.networks":                    "Where Postgres and Redis are, as CIDRs, beside pods of any namespace with the label switchyard.dev/store.",
 		"stores.postgresPorts":               "A pooler's, too. Migrations have these alone.",
 		"edge":                               "Each service: its image, what it requests, its replicas, and settings beyond those of the manifests, as text.",

@@ -41,6 +41,7 @@ var rules = []struct {
 		"type": "object", "additionalProperties": rule{"type": []string{"string", "null"}},
 		"properties": rule{"nginx.ingress.kubernetes.io/backend-protocol": false},
 	}},
+	{"gatewayApi.name", rule{"type": "string", "pattern": dnsName}},
 	{"stores.networks", list(rule{"type": "string", "pattern": `^([0-9.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)/[0-9]{1,3}$`})},
 	{"stores.*Ports", rule{"type": "array", "minItems": 1, "items": rule{"type": "integer", "minimum": 1, "maximum": 65535}}},
 	{"*.resources", rule{

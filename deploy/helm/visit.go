@@ -11,7 +11,7 @@ func (v *values) visit(o *object, n *node, path string) {
 	switch {
 	case path == "/metadata/namespace":
 		n.inline = "{{ .Release.Namespace }}"
-	case strings.HasSuffix(path, "/secretName"), strings.HasSuffix(path, "/ca/secret/name"):
+	case strings.HasSuffix(path, "/secretName"), strings.HasSuffix(path, "/ca/secret/name"), strings.HasSuffix(path, "/caCertificateRefs/edge-mtls/name"):
 		v.take(n, "secrets."+camel(n.scalar.Value))
 	case strings.HasSuffix(path, "/configMapRef/name"), strings.HasSuffix(path, "/configMap/name"):
 		v.take(n, "configMaps."+camel(n.scalar.Value))
@@ -25,6 +25,8 @@ func (v *values) visit(o *object, n *node, path string) {
 		v.filled(n, "labels", "prometheus.labels", noFields)
 	case o.kind == "HorizontalPodAutoscaler", o.kind == "ScaledObject":
 		v.visitScaler(n, services[o.name], path)
+	case o.kind == "HTTPRoute":
+		v.visitRoute(n, path)
 	case o.kind == "Ingress":
 		v.visitIngress(n, path)
 	case o.kind == "PrometheusRule" && strings.HasSuffix(path, "/annotations/runbook_url"):
@@ -181,5 +183,16 @@ func (v *values) visitIngress(n *node, path string) {
 		}
 		n.fields = kept
 		v.further(n, "ingress.annotations", v.plain(taken))
+	}
+}
+
+func (v *values) visitRoute(n *node, path string) {
+	switch path {
+	case "/spec/hostnames/*":
+		v.take(n, "ingress.host")
+	case "/spec/parentRefs/public/name":
+		v.take(n, "gatewayApi.name")
+	case "/spec/parentRefs/public/namespace":
+		v.take(n, "gatewayApi.namespace")
 	}
 }

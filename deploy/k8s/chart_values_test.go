@@ -260,6 +260,8 @@ func switchFor(name string) string {
 	switch {
 	case strings.HasSuffix(name, ".emptyDirLimit"):
 		return "components: {spoolVolumes: false}"
+	case strings.HasPrefix(name, "gatewayApi."):
+		return "components: {gatewayApi: true}"
 	case name == "secrets.webhookSigningKeys":
 		return "components: {signingKeys: true}"
 	case name == "backlog.prometheus":

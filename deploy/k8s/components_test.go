@@ -23,7 +23,7 @@ var unordered = cmpopts.SortSlices(func(a, b any) bool { return fmt.Sprint(a) < 
 // The orders of components that the documents say, and others that they allow, make what the chart makes.
 func TestComponentsInTheDocumentedOrders(t *testing.T) {
 	listed := quoted(t, "../README.md", `(?s)Components are added by overlays in this order.*?:(.*?)\.\s`, "`([a-z-]+)`")
-	listed = slices.DeleteFunc(listed, func(name string) bool { return name == "keda" || name == "signing-keys" })
+	listed = slices.DeleteFunc(listed, func(name string) bool { return slices.Contains([]string{"gateway-api", "keda", "signing-keys"}, name) })
 	page := quoted(t, "../examples/start/cluster.md", `(?s)\ncomponents:\n(.*?)\nimages:`, `components/([a-z-]+)`)
 	mtls := slices.Index(page, "mtls")
 	if mtls < 0 {
@@ -44,7 +44,7 @@ func TestComponentsInTheDocumentedOrders(t *testing.T) {
 
 // A component that mtls would change is refused behind it: it would be without TLS.
 func TestComponentsBehindMTLSAreRefused(t *testing.T) {
-	for _, name := range []string{"ingress", "prometheus"} {
+	for _, name := range []string{"gateway-api", "ingress", "prometheus"} {
 		for _, order := range [][]string{{"mtls", name}, {"mtls", "spool-volumes", name}} {
 			out, err := exec.CommandContext(t.Context(), devtest.Tool(t, "KUSTOMIZE"), "build", overlayOf(t, order)).CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "components/"+name+"': testing value") {
