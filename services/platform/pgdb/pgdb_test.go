@@ -74,6 +74,7 @@ func TestOpenErrorsHideThePassword(t *testing.T) {
 		"keywords, quoted":  "host=127.0.0.1 password='" + secret + " port=1",
 		"another scheme":    "mysql://app:" + secret + "@127.0.0.1/db",
 		"nothing but it":    secret,
+		"nothing":           "",
 		"control character": "postgres://app:" + secret + "\x7f@127.0.0.1/db",
 	} {
 		t.Run(name, func(t *testing.T) {

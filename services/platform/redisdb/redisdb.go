@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"switchyard.dev/services/platform/kv"
+	"switchyard.dev/services/platform/secret"
 )
 
 const (
@@ -27,25 +29,78 @@ type Client struct {
 	Prefix string
 }
 
-// errURL replaces the driver's parse error, which quotes the URL with its password.
-var errURL = errors.New("invalid Redis URL, want redis://user:password@host:port/database")
-
 // quiet disables the driver's own log. The driver prints each failed dial to standard error; every command returns that
 // error too, and its caller logs it once.
 var quiet = sync.OnceFunc(logging.Disable)
 
+// Options configure the client of one server.
+type Options struct {
+	URL string // redis://user:password@host:port/database; its parameters override Open's defaults
+	// URLFile, unless empty, holds the URL in place of the field. It is read again for each new connection, so that a
+	// change of user or password needs no restart.
+	URLFile secret.File
+	Prefix  string // of all keys
+	// Log says when the URL's file has changed or can't be used; nil for none.
+	Log *slog.Logger
+}
+
+// errURL replaces the driver's parse error, which quotes the URL with its password.
+var errURL = errors.New("invalid Redis URL, want redis://user:password@host:port/database")
+
+// errMoved is the error of a file whose URL names another database than at the start.
+var errMoved = errors.New("the URL names another server or database, which needs a restart")
+
 // CheckURL reports what is wrong with a URL, without connecting. The error doesn't contain the password.
 func CheckURL(url string) error {
-	if _, err := redis.ParseURL(url); err != nil {
-		return errURL
-	}
-	return nil
+	_, err := parse(url)
+	return err
 }
 
 // Open returns a client and tries to connect. It fails on a malformed URL, but not on an unreachable server. Timeouts
 // are 1 s to connect and 500 ms to read or write, unless the URL sets others. Commands are not retried, because a
 // script that timed out may have run.
-func Open(ctx context.Context, url, prefix string) (*Client, error) {
+func Open(ctx context.Context, o Options) (*Client, error) {
+	driver, err := o.driver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	quiet()
+	c := &Client{Client: redis.NewClient(driver), Prefix: o.Prefix}
+	_ = c.Ping(ctx).Err() // Only to connect now. If the server is unreachable, later commands return the error.
+	return c, nil
+}
+
+// driver returns the driver's options. With URLFile, new connections have user and password of what the file holds then,
+// or of its last content that can be used.
+func (o Options) driver(ctx context.Context) (*redis.Options, error) {
+	if o.URLFile == "" {
+		return parse(o.URL)
+	}
+	var first *redis.Options
+	latest := secret.NewLatest(o.URLFile, cmp.Or(o.Log, slog.New(slog.DiscardHandler)), func(url secret.Value) (*redis.Options, error) {
+		now, err := parse(url.Reveal())
+		if err == nil && first != nil && (now.Addr != first.Addr || now.DB != first.DB) {
+			err = errMoved
+		}
+		return now, err
+	})
+	first, err := latest.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	driver := *first
+	driver.CredentialsProviderContext = func(ctx context.Context) (user, password string, err error) {
+		now, err := latest.Read(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		return now.Username, now.Password, nil
+	}
+	return &driver, nil
+}
+
+// parse returns the driver's options of a URL.
+func parse(url string) (*redis.Options, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, errURL
@@ -58,11 +113,7 @@ func Open(ctx context.Context, url, prefix string) (*Client, error) {
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-
-	quiet()
-	c := &Client{Client: redis.NewClient(o), Prefix: prefix}
-	_ = c.Ping(ctx).Err() // Only to connect now. If the server is unreachable, later commands return the error.
-	return c, nil
+	return o, nil
 }
 
 // Key joins the prefix and parts to "prefix:a:b". Parts are escaped as kv.Key does, so that different parts never make

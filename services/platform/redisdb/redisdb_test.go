@@ -46,7 +46,7 @@ func FuzzKeyIsInjective(f *testing.F) {
 
 func TestOpenWithoutServer(t *testing.T) {
 	t.Parallel()
-	c, err := redisdb.Open(t.Context(), "redis://127.0.0.1:1", "p")
+	c, err := redisdb.Open(t.Context(), redisdb.Options{URL: "redis://127.0.0.1:1", Prefix: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestOpenWithoutServer(t *testing.T) {
 func TestOpenBoundsEachCommand(t *testing.T) {
 	t.Parallel()
 	o := func(url string) *redis.Options {
-		c, err := redisdb.Open(t.Context(), url, "p")
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Prefix: "p"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	defer l.Close()
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
-	c, err := redisdb.Open(left, "redis://"+l.Addr().String()+"?read_timeout=1h", "p")
+	c, err := redisdb.Open(left, redisdb.Options{URL: "redis://" + l.Addr().String() + "?read_timeout=1h", Prefix: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestErrorsHideThePassword(t *testing.T) {
 		secret,
 		"",
 	} {
-		c, err := redisdb.Open(t.Context(), url, "p")
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Prefix: "p"})
 		if err == nil {
 			c.Close()
 			t.Errorf("%q: opened", url)
@@ -122,7 +122,7 @@ func TestErrorsHideThePassword(t *testing.T) {
 
 	server := testkit.Redis(t).Options().Addr
 	for _, url := range []string{"redis://app:" + secret + "@" + server, "redis://app:" + secret + "@127.0.0.1:1"} {
-		c, err := redisdb.Open(t.Context(), url, "p")
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Prefix: "p"})
 		if err != nil {
 			t.Fatal(err)
 		}

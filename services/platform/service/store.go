@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,7 @@ type Database struct {
 	Settings map[string]string
 
 	tracer pgx.QueryTracer
+	log    *slog.Logger // nil in commands, which end soon
 }
 
 // Check reads the URL without connecting.
@@ -45,13 +47,14 @@ func (d Database) Check() error {
 
 // OpenPool opens a Postgres pool and verifies it with a ping. The caller closes it.
 func OpenPool(ctx context.Context, d Database) (*pgxpool.Pool, error) {
-	url, err := d.URLFile.Read()
+	pool, err := pgdb.Open(ctx, pgdb.Options{
+		URLFile: d.URLFile, MaxConns: d.MaxConns, DefaultConns: d.DefaultConns, ApplicationName: d.Name, Settings: d.Settings,
+		Tracer: d.tracer, Log: d.log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Setting, err)
 	}
-	return pgdb.Open(ctx, pgdb.Options{
-		URL: url.Reveal(), MaxConns: d.MaxConns, DefaultConns: d.DefaultConns, ApplicationName: d.Name, Settings: d.Settings, Tracer: d.tracer,
-	})
+	return pool, nil
 }
 
 // Pool opens a Postgres pool that closes with the service. Unless migrations is nil, it refuses a schema that is older
@@ -60,6 +63,7 @@ func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxp
 	if s.storeTracers != nil { // Statements have no parameters in them.
 		d.tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(s.storeTracers), otelpgx.WithDisableConnectionDetailsInAttributes())
 	}
+	d.log = s.Log.With("pool", d.Name)
 	pool, err := OpenPool(ctx, d)
 	if err != nil {
 		return nil, err
@@ -82,6 +86,8 @@ type Redis struct {
 	URLFile secret.File
 	// Prefix of all keys.
 	Prefix string
+
+	log *slog.Logger // nil in commands, which end soon
 }
 
 // Check reads the URL without connecting.
@@ -99,15 +105,16 @@ func OpenRedis(ctx context.Context, r Redis) (*redisdb.Client, error) {
 	if r.URLFile == "" {
 		return nil, nil //nolint:nilnil // Redis is optional.
 	}
-	url, err := r.URLFile.Read()
+	client, err := redisdb.Open(ctx, redisdb.Options{URLFile: r.URLFile, Prefix: r.Prefix, Log: r.log})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Setting, err)
 	}
-	return redisdb.Open(ctx, url.Reveal(), r.Prefix)
+	return client, nil
 }
 
 // Redis connects as OpenRedis does, with a client that closes with the service.
 func (s *Service) Redis(ctx context.Context, r Redis) (*redisdb.Client, error) {
+	r.log = s.Log
 	client, err := OpenRedis(ctx, r)
 	if client == nil {
 		return nil, err
