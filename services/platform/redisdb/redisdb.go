@@ -5,8 +5,10 @@ package redisdb
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -40,6 +42,9 @@ type Options struct {
 	// change of user or password needs no restart.
 	URLFile secret.File
 	Prefix  string // of all keys
+	// TLS, unless nil, is called for each handshake. The server's certificate must come from one of its RootCAs, and the
+	// URL must begin with rediss://.
+	TLS func() *tls.Config
 	// Log says when the URL's file has changed or can't be used; nil for none.
 	Log *slog.Logger
 }
@@ -47,12 +52,14 @@ type Options struct {
 // errURL replaces the driver's parse error, which quotes the URL with its password.
 var errURL = errors.New("invalid Redis URL, want redis://user:password@host:port/database")
 
-// errMoved is the error of a file whose URL names another database than at the start.
-var errMoved = errors.New("the URL names another server or database, which needs a restart")
+// errMoved is the error of a file whose URL names what only a start can change.
+var errMoved = errors.New("the URL names another server or database, or changes to TLS, which needs a restart")
 
-// CheckURL reports what is wrong with a URL, without connecting. The error doesn't contain the password.
-func CheckURL(url string) error {
-	_, err := parse(url)
+var errPlain = errors.New("the Redis URL must begin with rediss://, since there is a file of CAs")
+
+// Check reports what is wrong with the options, without connecting. The error doesn't contain the password.
+func (o Options) Check() error {
+	_, err := o.driver(context.Background())
 	return err
 }
 
@@ -74,12 +81,12 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 // or of its last content that can be used.
 func (o Options) driver(ctx context.Context) (*redis.Options, error) {
 	if o.URLFile == "" {
-		return parse(o.URL)
+		return o.parse(o.URL)
 	}
 	var first *redis.Options
 	latest := secret.NewLatest(o.URLFile, cmp.Or(o.Log, slog.New(slog.DiscardHandler)), func(url secret.Value) (*redis.Options, error) {
-		now, err := parse(url.Reveal())
-		if err == nil && first != nil && (now.Addr != first.Addr || now.DB != first.DB) {
+		now, err := o.parse(url.Reveal())
+		if err == nil && first != nil && (now.Addr != first.Addr || now.DB != first.DB || (now.TLSConfig == nil) != (first.TLSConfig == nil)) {
 			err = errMoved
 		}
 		return now, err
@@ -99,21 +106,37 @@ func (o Options) driver(ctx context.Context) (*redis.Options, error) {
 	return &driver, nil
 }
 
-// parse returns the driver's options of a URL.
-func parse(url string) (*redis.Options, error) {
-	o, err := redis.ParseURL(url)
+// parse returns the driver's options that a URL and the other options make.
+func (o Options) parse(url string) (*redis.Options, error) {
+	driver, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, errURL
 	}
-	o.DialTimeout = cmp.Or(o.DialTimeout, dialTimeout)
-	o.ReadTimeout = cmp.Or(o.ReadTimeout, ioTimeout)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, ioTimeout)
-	o.PoolTimeout = cmp.Or(o.PoolTimeout, ioTimeout)
-	o.MaxRetries = cmp.Or(o.MaxRetries, -1)
-	o.DialerRetries = 1
-	o.ContextTimeoutEnabled = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return o, nil
+	if o.TLS != nil {
+		if driver.TLSConfig == nil {
+			return nil, errPlain
+		}
+		driver.Dialer = o.dialer(driver)
+	}
+	driver.DialTimeout = cmp.Or(driver.DialTimeout, dialTimeout)
+	driver.ReadTimeout = cmp.Or(driver.ReadTimeout, ioTimeout)
+	driver.WriteTimeout = cmp.Or(driver.WriteTimeout, ioTimeout)
+	driver.PoolTimeout = cmp.Or(driver.PoolTimeout, ioTimeout)
+	driver.MaxRetries = cmp.Or(driver.MaxRetries, -1)
+	driver.DialerRetries = 1
+	driver.ContextTimeoutEnabled = true
+	driver.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return driver, nil
+}
+
+// dialer returns a dialer that verifies the server by the CAs of the time.
+func (o Options) dialer(driver *redis.Options) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		config := driver.TLSConfig.Clone()
+		config.RootCAs = o.TLS().RootCAs
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: driver.DialTimeout}, Config: config}
+		return dialer.DialContext(ctx, network, address)
+	}
 }
 
 // Key joins the prefix and parts to "prefix:a:b". Parts are escaped as kv.Key does, so that different parts never make

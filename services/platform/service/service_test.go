@@ -147,8 +147,10 @@ func TestStoresNameTheirSetting(t *testing.T) {
 	missing := secret.File(filepath.Join(t.TempDir(), "missing"))
 	_, err := service.OpenPool(t.Context(), service.Database{Setting: "SHOP_DATABASE_URL_FILE", URLFile: missing})
 	wantSetting(t, err, "SHOP_DATABASE_URL_FILE: ")
-	_, err = service.OpenRedis(t.Context(), service.Redis{Setting: "SHOP_REDIS_URL_FILE", URLFile: missing})
+	_, err = service.OpenRedis(t.Context(), service.Redis{Settings: "SHOP_REDIS_", URLFile: missing})
 	wantSetting(t, err, "SHOP_REDIS_URL_FILE: ")
+	_, err = service.OpenRedis(t.Context(), service.Redis{Settings: "SHOP_REDIS_", URLFile: file(t, "rediss://h"), CAFile: string(missing)})
+	wantSetting(t, err, "SHOP_REDIS_CA_FILE: ")
 }
 
 func wantSetting(t *testing.T, err error, setting string) {

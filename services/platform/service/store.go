@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
+	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -80,23 +81,42 @@ func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxp
 
 // Redis configures the Redis client.
 type Redis struct {
-	// Setting is the name of the environment variable that names URLFile. Errors show it.
-	Setting string
+	// Settings is the beginning of the names of the environment variables that name the files, such as NOTIFY_REDIS_ of
+	// NOTIFY_REDIS_URL_FILE. Errors show them.
+	Settings string
 	// URLFile is empty for a service that has no Redis.
 	URLFile secret.File
+	// CAFile holds the certificates that the server's must come from; empty for those that the machine trusts.
+	CAFile string
 	// Prefix of all keys.
 	Prefix string
 
 	log *slog.Logger // nil in commands, which end soon
 }
 
-// Check reads the URL without connecting.
-func (r Redis) Check() error {
-	url, err := r.URLFile.Read()
-	if err != nil {
-		return err
+// FileChecks returns the checks of the files for config.CheckFiles, without connecting.
+func (r Redis) FileChecks() map[string]func() error {
+	url := redisdb.Options{URLFile: r.URLFile}
+	return map[string]func() error{
+		"REDIS_URL_FILE": url.Check,
+		"REDIS_CA_FILE": func() error {
+			o, err := r.options()
+			if err != nil || url.Check() != nil { // The latter is the other setting's problem.
+				return err
+			}
+			return o.Check()
+		},
 	}
-	return redisdb.CheckURL(url.Reveal())
+}
+
+// options returns the client's options. The files of the CAs are read again when they change.
+func (r Redis) options() (redisdb.Options, error) {
+	o := redisdb.Options{URLFile: r.URLFile, Prefix: r.Prefix, Log: r.log}
+	var err error
+	if r.CAFile != "" {
+		o.TLS, err = rpc.ClientTLS{CA: r.CAFile}.Config()
+	}
+	return o, err
 }
 
 // OpenRedis connects to Redis, which holds the state that replicas share and may lose. The client is nil where no URL
@@ -105,9 +125,13 @@ func OpenRedis(ctx context.Context, r Redis) (*redisdb.Client, error) {
 	if r.URLFile == "" {
 		return nil, nil //nolint:nilnil // Redis is optional.
 	}
-	client, err := redisdb.Open(ctx, redisdb.Options{URLFile: r.URLFile, Prefix: r.Prefix, Log: r.log})
+	o, err := r.options()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Setting, err)
+		return nil, fmt.Errorf("%sCA_FILE: %w", r.Settings, err)
+	}
+	client, err := redisdb.Open(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("%sURL_FILE: %w", r.Settings, err)
 	}
 	return client, nil
 }
