@@ -21,6 +21,7 @@ const (
 	idleUntilPing   = time.Second
 	maxConnIdle     = 5 * time.Minute
 	maxConnLifetime = 30 * time.Minute
+	defaultConns    = 4
 )
 
 // Options configure the pool of one database.
@@ -30,7 +31,7 @@ type Options struct {
 	// change of user, password or certificates needs no restart.
 	URLFile         secret.File
 	MaxConns        int32  // 0 means DefaultConns
-	DefaultConns    int32  // unless the URL has pool_max_conns; 0 means the driver's default
+	DefaultConns    int32  // unless the URL has pool_max_conns; 0 means 4, on machines of any size
 	ApplicationName string // shown in pg_stat_activity
 	// Settings are further session parameters.
 	Settings map[string]string

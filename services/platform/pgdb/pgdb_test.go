@@ -46,6 +46,7 @@ func TestPoolSize(t *testing.T) {
 		options pgdb.Options
 		want    int32
 	}{
+		{"no default", pgdb.Options{URL: base}, 4}, // The driver's own is that of the machine's cores, if it has more than 4.
 		{"a default", pgdb.Options{URL: base, DefaultConns: 16}, 16},
 		{"the URL before a default", pgdb.Options{URL: base + "&pool_max_conns=6", DefaultConns: 16}, 6},
 		{"a fixed size", pgdb.Options{URL: base + "&pool_max_conns=6", MaxConns: 2}, 2},

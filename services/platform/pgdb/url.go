@@ -91,8 +91,8 @@ func (o Options) parse(url string) (*pgxpool.Config, error) {
 	switch {
 	case o.MaxConns > 0:
 		cfg.MaxConns = o.MaxConns
-	case o.DefaultConns > 0 && !hasPoolSize(url):
-		cfg.MaxConns = o.DefaultConns
+	case !hasPoolSize(url):
+		cfg.MaxConns = cmp.Or(o.DefaultConns, defaultConns)
 	}
 	cfg.ConnConfig.Tracer = o.Tracer
 	return cfg, nil

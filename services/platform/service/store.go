@@ -27,8 +27,8 @@ type Database struct {
 	Name string
 	// Program is the one whose command migrates the schema; empty for the service's name.
 	Program string
-	// MaxConns is the size of the pool. If it is 0 the URL's pool_max_conns is, and without that DefaultConns or the
-	// driver's default.
+	// MaxConns is the size of the pool. If it is 0 the URL's pool_max_conns is, and without that DefaultConns, or 4 if
+	// that is 0, too.
 	MaxConns, DefaultConns int32
 	// Settings are further parameters of each session.
 	Settings map[string]string
