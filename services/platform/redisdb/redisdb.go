@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ type Options struct {
 	// TLS, unless nil, is called for each handshake. The server's certificate must come from one of its RootCAs, and the
 	// URL must begin with rediss://.
 	TLS func() *tls.Config
-	// Log says when the URL's file has changed or can't be used; nil for none.
+	// Log says when the URL's file has changed or can't be used, and that the server is in cluster mode; nil for none.
 	Log *slog.Logger
 }
 
@@ -73,9 +74,14 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	quiet()
 	c := &Client{Client: redis.NewClient(driver), Prefix: o.Prefix}
-	_ = c.Ping(ctx).Err() // Only to connect now. If the server is unreachable, later commands return the error.
+	// It connects now, too. If the server is unreachable, later commands return the error.
+	if text, _ := c.Info(ctx, "cluster").Result(); strings.Contains(text, "cluster_enabled:1") {
+		o.log().WarnContext(ctx, "Redis is in cluster mode, so that replicas do without most of the state that they would share; use one without")
+	}
 	return c, nil
 }
+
+func (o Options) log() *slog.Logger { return cmp.Or(o.Log, slog.New(slog.DiscardHandler)) }
 
 // driver returns the driver's options. With URLFile, new connections have user and password of what the file holds then,
 // or of its last content that can be used.
@@ -84,7 +90,7 @@ func (o Options) driver(ctx context.Context) (*redis.Options, error) {
 		return o.parse(o.URL)
 	}
 	var first *redis.Options
-	latest := secret.NewLatest(o.URLFile, cmp.Or(o.Log, slog.New(slog.DiscardHandler)), func(url secret.Value) (*redis.Options, error) {
+	latest := secret.NewLatest(o.URLFile, o.log(), func(url secret.Value) (*redis.Options, error) {
 		now, err := o.parse(url.Reveal())
 		if err == nil && first != nil && (now.Addr != first.Addr || now.DB != first.DB || (now.TLSConfig == nil) != (first.TLSConfig == nil)) {
 			err = errMoved

@@ -2,7 +2,11 @@ package redisdb_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,5 +147,40 @@ func TestClient(t *testing.T) {
 	}
 	if got, err := c.Get(t.Context(), c.Prefix+":a:b").Result(); err != nil || got != "1" {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// A start says that Redis is in cluster mode, in which scripts and reads of several keys fail.
+func TestClusterModeIsLogged(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("no redis-server is installed")
+	}
+	open := func(url string) string {
+		var lines testkit.Buffer
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Log: slog.New(slog.NewTextHandler(&lines, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return lines.String()
+	}
+	address := testkit.FreeAddress(t)
+	host, port, _ := net.SplitHostPort(address)
+	_, bus, _ := net.SplitHostPort(testkit.FreeAddress(t))
+	server := exec.CommandContext(t.Context(), program, "--bind", host, "--port", port, "--cluster-enabled", "yes", "--cluster-port", bus, "--save", "", "--dir", t.TempDir())
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Wait() }) // The test's context ends it.
+	testkit.Wait(t, 10*time.Second, "the log of a server in cluster mode", func() error {
+		if got := open("redis://" + address); strings.Count(got, "cluster mode") != 1 {
+			return errors.New(got)
+		}
+		return nil
+	})
+	if got := open("redis://" + testkit.Redis(t).Options().Addr); got != "" {
+		t.Errorf("the log of another server has %q", got)
 	}
 }

@@ -113,6 +113,9 @@ func TestPool(t *testing.T) {
 				if err := pool.Ping(ctx); err != nil {
 					t.Errorf("ping: %v", err)
 				}
+				if pool.Config().BeforeConnect == nil {
+					t.Error("new connections don't follow the URL's file")
+				}
 			})
 		})
 	}
@@ -127,6 +130,9 @@ func TestRedis(t *testing.T) {
 		}
 		if err := client.Ping(ctx).Err(); err != nil {
 			t.Errorf("ping: %v", err)
+		}
+		if client.Options().CredentialsProviderContext == nil {
+			t.Error("new connections don't follow the URL's file")
 		}
 		if key := client.Key("a"); key != "shop:a" {
 			t.Errorf("key %s, want shop:a", key)
