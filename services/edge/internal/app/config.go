@@ -35,6 +35,7 @@ type Config struct {
 	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"serve: address of /metrics, which needs no authentication; customers must not reach it"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
 	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, other replicas learn of a revocation by polling only"`
+	RedisCAFile     string        `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
 	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" required:"by control, unless EDGE_AUTH_DISABLED" doc:"control: YAML file of the tokens that may use the operator API"`
 	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"control: open the operator API without tokens; only where both roles listen on loopback. Product keys are always checked"`
 	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" required:"by serve" doc:"serve and the portal: file with the edge's service token for the services"`

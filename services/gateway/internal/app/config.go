@@ -26,6 +26,7 @@ type Config struct {
 
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
 	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for the state that replicas share (breakers, caches); no request fails without it"`
+	RedisCAFile     string      `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
 
 	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" required:"unless GATEWAY_AUTH_DISABLED" doc:"file with the tokens of the services that may call (name, role, SHA-256)"`
 	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; allowed only with both listeners on loopback"`
