@@ -68,10 +68,10 @@ type Config struct {
 	ReconciliationRetention time.Duration `env:"RECONCILIATION_RETENTION" envDefault:"26280h" doc:"how long comparisons with vendors' invoices are kept"`
 
 	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls in flight to one provider; a quarter as many more wait for up to 250 ms"`
-	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage that one organization may use of a provider's calls in flight and of the memory for requests and answers; 100 for a single one"`
+	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage that one organization may use of a provider's calls and of the memory for requests and answers"`
 
 	RequestMemory int64 `env:"REQUEST_MEMORY" envDefault:"268435456" doc:"bytes of memory for requests in flight, each byte beyond 64 KiB of one counted four times; without it they get 429 or 503"`
-	AnswerMemory  int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images and documents in flight, counted twice; beyond it answers end with 503 answer_memory_full"`
+	AnswerMemory  int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images and documents in flight, counted twice; beyond it 503 answer_memory_full"`
 
 	Background int `env:"BACKGROUND" envDefault:"64" doc:"responses made in the background at once, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; further ones wait; 0 refuses them"`
 
