@@ -24,6 +24,9 @@ const (
 	prefix      = "EDGE"
 )
 
+// minKeyStale is the least age of keys with which a replica counts as ready.
+const minKeyStale = 5 * time.Second
+
 // Config holds the settings of the edge.
 type Config struct {
 	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"serve: address of the HTTP face"`
@@ -96,6 +99,9 @@ func (c *Config) Validate() error {
 	}
 	if c.AuthDisabled && (!rpc.Loopback(c.Listen) || !rpc.Loopback(c.ControlListen)) {
 		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN and EDGE_CONTROL_LISTEN on loopback addresses"))
+	}
+	if c.KeyStale < minKeyStale {
+		errs = append(errs, fmt.Errorf("EDGE_KEY_STALE: want %s at least: keys are read about every second", minKeyStale))
 	}
 	if slices.ContainsFunc(c.TrustedProxies, func(network netip.Prefix) bool { return network.Bits() == 0 }) {
 		errs = append(errs, errors.New("EDGE_TRUSTED_PROXIES: want the networks of proxies, not all addresses"))
