@@ -166,6 +166,8 @@ func pathOf(file string) string {
 		return "house.html"
 	case "deploy/README.md":
 		return "deploy/index.html"
+	case "deploy/examples/README.md":
+		return "examples.html"
 	}
 	name := strings.ToLower(strings.TrimSuffix(file, ".md"))
 	for _, folder := range []string{"services/", "deploy/examples/", ".github/"} {
