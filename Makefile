@@ -12,7 +12,7 @@ MODULES := gen deploy services/platform services/gateway services/webhook-egress
 PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
 SERVICES := $(filter services/%,$(MODULES))
-GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html services/edge/internal/site/documents
+GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html services/edge/internal/site/documents deploy/examples/start
 DEV := $(BIN)/dev
 STORES := $(DEV) stores --
 

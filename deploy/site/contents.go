@@ -20,7 +20,7 @@ var contentsText []byte
 
 // A group is a part of the contents: pages for one kind of reader.
 type group struct {
-	ID    string // its anchor on the first page
+	ID    string // its anchor on the first page; made of the title if it is empty
 	Title string
 	For   string // who reads it
 	Files []line
@@ -62,7 +62,7 @@ func read(root string) (*site, error) {
 	}
 	paths := make(map[string]string)
 	for _, g := range s.groups {
-		g.ID = "for-" + slug(g.Title)
+		g.ID = cmp.Or(g.ID, "for-"+slug(g.Title))
 		for _, named := range g.Files {
 			files, err := s.matching(named.pattern, made)
 			if err != nil {
@@ -166,6 +166,8 @@ func pathOf(file string) string {
 		return "house.html"
 	case "deploy/README.md":
 		return "deploy/index.html"
+	case "deploy/examples/README.md":
+		return "examples.html"
 	}
 	name := strings.ToLower(strings.TrimSuffix(file, ".md"))
 	for _, folder := range []string{"services/", "deploy/examples/", ".github/"} {

@@ -52,6 +52,9 @@ func (s *site) relink(p *page) error {
 
 // relinkOne makes a link lead to a page; what the site does not have becomes its text.
 func (s *site) relinkOne(p *page, link *ast.Link) error {
+	if string(link.Title) == quoting {
+		link.Title = nil
+	}
 	destination := string(link.Destination)
 	if strings.Contains(destination, "://") {
 		return nil

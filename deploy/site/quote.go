@@ -1,57 +1,68 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
 )
 
-// quoting is the title of a link that a page shows together with the code of the section that it leads to. So a document
-// can go through recipes without a copy of them: [The call](../recipes/edge.md#chat "recipe") as a paragraph of its own.
+// quoting is the title of a link below which a document shows the code of the section that it leads to. So a document
+// goes through recipes, on the site and wherever Markdown is read, and `make gen` keeps the code equal to theirs:
+// [The call](../recipes/edge.md#chat "recipe") as a paragraph of its own.
 const quoting = "recipe"
 
-// A quote is the code of a section of another document.
-type quote struct {
-	ast.BaseBlock
+// Remarks around the code below such a link.
+const (
+	quoteBegins = "<!-- `make gen` writes these lines from the recipe. -->"
+	quoteEnds   = "<!-- End of the recipe. -->"
+)
 
-	code string
-}
+// A quotation is a link of that title and the code below it, if `make gen` has written it yet.
+var quotation = regexp.MustCompile(`(?ms)^\[[^\]\n]+\]\(([^)#\s]+)#([^)\s]+) "` + quoting + `"\)$` +
+	`(?:\n\n` + quoteBegins + `\n.*?` + quoteEnds + `$)?`)
 
-var kindQuote = ast.NewNodeKind("Quote")
-
-// Kind implements ast.Node.
-func (*quote) Kind() ast.NodeKind { return kindQuote }
-
-// IsRaw implements ast.Node: nothing in the code is Markdown.
-func (*quote) IsRaw() bool { return true }
-
-// Dump implements ast.Node.
-func (q *quote) Dump(text []byte, level int) {
-	ast.DumpHelper(q, text, level, map[string]string{"code": q.code}, nil)
-}
-
-// quoteCode puts the code of sections below the links that ask for it.
-func (s *site) quoteCode(p *page) error {
-	for child := p.tree.FirstChild(); child != nil; child = child.NextSibling() {
-		link, ok := child.FirstChild().(*ast.Link)
-		if child.Kind() != ast.KindParagraph || !ok || string(link.Title) != quoting || child.ChildCount() > 1 {
+// quote writes the code of sections below the links that ask for it, into the documents themselves.
+func (s *site) quote() error {
+	for file, p := range s.byFile {
+		text, err := s.quoted(p)
+		if err != nil {
+			return err
+		}
+		if text == string(p.source) {
 			continue
 		}
-		link.Title = nil
-		target, anchor, _ := strings.Cut(string(link.Destination), "#")
-		of := s.byFile[path.Join(path.Dir(p.file), target)]
-		if of == nil {
-			return fmt.Errorf("%s: %s is no document", p.file, target)
+		if err := os.WriteFile(filepath.Join(s.root, filepath.FromSlash(file)), []byte(text), 0o644); err != nil {
+			return err
 		}
-		code := of.codeOf(anchor)
-		if code == "" {
-			return fmt.Errorf("%s: %s has no code in its section %q", p.file, of.file, anchor)
-		}
-		p.tree.InsertAfter(p.tree, child, &quote{code: code})
 	}
 	return nil
+}
+
+// quoted returns a document with the code of sections below the links that ask for it.
+func (s *site) quoted(p *page) (string, error) {
+	var missing error
+	text := quotation.ReplaceAllStringFunc(string(p.source), func(old string) string {
+		link, _, _ := strings.Cut(old, "\n")
+		found := quotation.FindStringSubmatch(old)
+		of := s.byFile[path.Join(path.Dir(p.file), found[1])]
+		if of == nil {
+			missing = errors.Join(missing, fmt.Errorf("%s: %s is no document", p.file, found[1]))
+			return old
+		}
+		code := of.codeOf(found[2])
+		if code == "" {
+			missing = errors.Join(missing, fmt.Errorf("%s: %s has no code in its section %q", p.file, of.file, found[2]))
+			return old
+		}
+		return link + "\n\n" + quoteBegins + "\n```sh\n" + code + "\n```\n" + quoteEnds
+	})
+	return text, missing
 }
 
 // codeOf returns the blocks of code between a heading and the next one: those of the shell if there are any.

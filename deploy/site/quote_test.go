@@ -45,8 +45,33 @@ func TestPagesQuoteRecipes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.quoteCode(p); err == nil {
-			t.Errorf("%s has no code, and is quoted", link)
+		if text, err := s.quoted(p); err == nil {
+			t.Errorf("%s has no code, and is quoted: %s", link, text)
+		}
+	}
+	for _, p := range s.byFile {
+		if text, err := s.quoted(p); err != nil || text != string(p.source) {
+			t.Errorf("%s: %v; it does not have the code of its recipes: run 'make gen'", p.file, err)
+		}
+	}
+}
+
+// Code is written below its link once, and replaced when the recipe has changed.
+func TestQuotesAreReplaced(t *testing.T) {
+	recipe, err := newPage("deploy/examples/recipes/new.md", []byte("# A\n\n## Call\n\n```sh\ncurl a\n```\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{byFile: map[string]*page{recipe.file: recipe}}
+	const link = `[x](../recipes/new.md#call "recipe")`
+	const want = "# A\n\n" + link + "\n\n" + quoteBegins + "\n```sh\ncurl a\n```\n" + quoteEnds + "\n\nEnd.\n"
+	for _, text := range []string{"# A\n\n" + link + "\n\nEnd.\n", want, strings.Replace(want, "curl a", "curl b\n\ncurl c", 1)} {
+		p, err := newPage("deploy/examples/start/new.md", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.quoted(p); err != nil || got != want {
+			t.Errorf("%v, %s, want %s", err, got, want)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"maps"
@@ -41,7 +40,7 @@ func (s *site) files() (map[string][]byte, error) {
 	for _, g := range s.groups {
 		shown := contentsGroup{ID: g.ID, Title: g.Title, For: g.For}
 		for _, p := range g.pages {
-			if err := errors.Join(s.quoteCode(p), s.relink(p)); err != nil {
+			if err := s.relink(p); err != nil {
 				return nil, err
 			}
 			var err error
@@ -76,12 +75,6 @@ type nodes struct{}
 func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindCodeBlock, code)
 	r.Register(ast.KindFencedCodeBlock, code)
-	r.Register(kindQuote, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if q, ok := n.(*quote); ok && entering {
-			return ast.WalkContinue, printCode(w, q.code)
-		}
-		return ast.WalkContinue, nil
-	})
 	r.Register(kindSource, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if of, ok := n.(*source); ok && entering {
 			return ast.WalkContinue, print(w, `<span class="source" title="in the repository: `, template.HTMLEscapeString(of.file), `">`)
@@ -107,11 +100,8 @@ func code(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkS
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	return ast.WalkSkipChildren, printCode(w, strings.TrimRight(string(n.Lines().Value(source)), "\n"))
-}
-
-func printCode(w util.BufWriter, text string) error {
-	return print(w, `<pre tabindex="0"><code>`, template.HTMLEscapeString(text), "</code></pre>\n")
+	text := strings.TrimRight(string(n.Lines().Value(source)), "\n")
+	return ast.WalkSkipChildren, print(w, `<pre tabindex="0"><code>`, template.HTMLEscapeString(text), "</code></pre>\n")
 }
 
 func print(w util.BufWriter, parts ...string) error {

@@ -1,5 +1,6 @@
 // Command site renders the repository's documents for the edge, which serves them as one site: a page of HTML for each
 // Markdown file, in the order of contents.yaml, and pages of reference that are made from the contracts and the code.
+// Before, it writes the code of recipes into the documents that quote them: see quote.go.
 // `make gen` runs it. A link to a file or a section that does not exist ends it with an error.
 package main
 
@@ -19,8 +20,15 @@ func main() {
 	}
 }
 
-// run renders the documents of the repository at root.
+// run completes and renders the documents of the repository at root.
 func run(root string) error {
+	s, err := read(root)
+	if err != nil {
+		return err
+	}
+	if err := s.quote(); err != nil {
+		return err
+	}
 	files, err := build(root)
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -32,10 +34,10 @@ const maxAnswer = 49 << 20
 // the service token and the organization. It uses TLS if GRPC_CA_FILE names the certificates to trust, and shows the
 // certificate of GRPC_CERT_FILE and GRPC_KEY_FILE if they are set (mutual TLS).
 func Connect(address string) (*grpc.ClientConn, error) {
-	target, token, organization := os.Getenv(address), os.Getenv("SERVICE_TOKEN"), os.Getenv("ORGANIZATION_ID")
-	if target == "" || token == "" || organization == "" {
-		return nil, fmt.Errorf("%s, SERVICE_TOKEN and ORGANIZATION_ID must be set, as .local/demo.env has them", address)
+	if err := Require(address, "SERVICE_TOKEN", "ORGANIZATION_ID"); err != nil {
+		return nil, err
 	}
+	target, token, organization := os.Getenv(address), os.Getenv("SERVICE_TOKEN"), os.Getenv("ORGANIZATION_ID")
 	transport, err := transport(os.Getenv("GRPC_CA_FILE"), os.Getenv("GRPC_CERT_FILE"), os.Getenv("GRPC_KEY_FILE"))
 	if err != nil {
 		return nil, err
@@ -47,6 +49,15 @@ func Connect(address string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		// The services close connections whose clients ping more often than every 20 seconds.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
+}
+
+// Require returns an error that names the variables that are not set.
+func Require(names ...string) error {
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return os.Getenv(name) != "" })
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s must be set: run `make run`, then `set -a; . .local/demo.env; set +a` in this shell", strings.Join(missing, ", "))
 }
 
 // transport returns the credentials of the transport; plain text, for loopback only, if caFile is empty.
@@ -84,15 +95,20 @@ func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]str
 // stack speaks plain text on loopback.
 func (identity) RequireTransportSecurity() bool { return false }
 
-// Main runs an example for at most two minutes and prints how it ended, a refusal with its reason.
+// Main runs an example for at most two minutes. An error is printed, with the reason if a service refused the call, and
+// ends the program with status 1.
 func Main(example func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	err := example(ctx)
 	cancel()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%v (reason %q)\n", err, Reason(err))
-		os.Exit(1)
+	if err == nil {
+		return
 	}
+	if reason := Reason(err); reason != "" {
+		err = fmt.Errorf("%w (reason %s)", err, reason)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 // Reason returns why a service refused a call, such as "budget_exceeded", and "" for errors of gRPC itself.

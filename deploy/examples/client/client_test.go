@@ -259,3 +259,14 @@ func TestServiceConfigIsSafe(t *testing.T) {
 		t.Errorf("only %d methods", methods)
 	}
 }
+
+func TestRequire(t *testing.T) {
+	t.Setenv("EDGE_URL", "http://127.0.0.1:8080")
+	t.Setenv("AI_KEY", "")
+	if err := client.Require("EDGE_URL"); err != nil {
+		t.Error(err)
+	}
+	if err := client.Require("EDGE_URL", "AI_KEY"); err == nil || !strings.HasPrefix(err.Error(), "AI_KEY must be set") {
+		t.Errorf("%v, want the variable that is missing", err)
+	}
+}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -16,6 +17,9 @@ import (
 func main() { client.Main(run) }
 
 func run(ctx context.Context) error {
+	if err := client.Require("EDGE_URL", "AI_KEY"); err != nil {
+		return err
+	}
 	sdk := openai.NewClient(
 		option.WithBaseURL(os.Getenv("EDGE_URL")+"/product/v1/ai/openai/v1"),
 		option.WithAPIKey(os.Getenv("AI_KEY")),
@@ -24,6 +28,10 @@ func run(ctx context.Context) error {
 		Model:    "default",
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("What does a switchyard do?")},
 	})
+	var refused *openai.Error
+	if errors.As(err, &refused) { // Its own text leaves out the message.
+		return fmt.Errorf("chat: %d %s: %s", refused.StatusCode, refused.Code, refused.Message)
+	}
 	if err != nil {
 		return fmt.Errorf("chat: %w", err)
 	}

@@ -1,8 +1,13 @@
 package receivers_test
 
 import (
+	"bufio"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -102,6 +107,54 @@ func TestJava(t *testing.T) {
 		t.Fatal(err)
 	}
 	checks(t, len(read(t)), java, "JavaReceiver.java", file)
+}
+
+// The receiver for the local stack takes what the organization's secret has signed, and nothing else.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-of-24-bytes-or-more"
+	serve := exec.CommandContext(t.Context(), program(t, "python3"), "serve.py", "127.0.0.1:0")
+	serve.Env = append(os.Environ(), "WEBHOOK_SECRET="+secret)
+	out, err := serve.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(serve.Process.Kill(), serve.Wait()) })
+	lines := bufio.NewScanner(out)
+	line := func() string {
+		if !lines.Scan() {
+			t.Fatalf("the receiver prints nothing: %v", lines.Err())
+		}
+		return lines.Text()
+	}
+	_, address, _ := strings.Cut(line(), "listening at ")
+	now := strconv.FormatInt(time.Now().Unix(), 10)
+	for _, tt := range []struct {
+		key, says string
+		status    int
+	}{{secret, "valid", http.StatusNoContent}, {"another", "invalid", http.StatusUnauthorized}} {
+		const body = `{"order":7}`
+		mac := hmac.New(sha256.New, []byte(tt.key))
+		mac.Write([]byte(now + "." + body))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Webhook-Event", "order.paid")
+		request.Header.Set("X-Webhook-Timestamp", now)
+		request.Header.Set("X-Webhook-Signature", hex.EncodeToString(mac.Sum(nil)))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if says := line(); response.StatusCode != tt.status || says != "order.paid "+body+" signature "+tt.says {
+			t.Errorf("signed with %q: %d, %q", tt.key, response.StatusCode, says)
+		}
+	}
 }
 
 // program returns the path of a language's program; without it, the test is skipped.

@@ -15,6 +15,9 @@ import (
 func main() { client.Main(run) }
 
 func run(ctx context.Context) error {
+	if err := client.Require("RECEIVER_URL"); err != nil {
+		return err
+	}
 	conn, err := client.Connect("WEBHOOK_EGRESS_GRPC")
 	if err != nil {
 		return err

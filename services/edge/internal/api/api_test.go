@@ -189,7 +189,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 			for path, r := range routes {
 				wrong, lacking := "product_not_allowed", "permission_denied"
 				if strings.HasPrefix(path, "/product/v1/notifications/") { // a text alone
-					wrong, lacking = `{"error":"the product of this API key does not include this operation, which needs a key of notifications"}`, `needs: notifications:sends:write or write"}`
+					wrong, lacking = `{"error":"the product of this API key does not include this operation: it needs a key of product notifications"}`, `needs: notifications:sends:write or write"}`
 				}
 				want := "hello"
 				switch {

@@ -14,7 +14,7 @@ func ExampleKey_May() {
 	// Output:
 	// <nil>
 	// <nil>
-	// the product of this API key does not include this operation, which needs a key of webhooks
+	// the product of this API key does not include this operation: it needs a key of product webhooks
 	// this API key lacks the permission that this operation needs: ai:batches:write or write
 	// this API key lacks the permission that this operation needs: ai:approvals:decide
 }

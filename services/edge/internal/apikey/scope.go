@@ -143,8 +143,17 @@ func NewNeed(products []string, permission, scope Permission) Need {
 		products: products, any: permission.grants() | scope.grants(),
 		denied: apierr.New(apierr.KindForbidden, ReasonPermissionDenied, text),
 		other: apierr.New(apierr.KindForbidden, ReasonProductNotAllowed,
-			"the product of this API key does not include this operation, which needs a key of "+strings.Join(products, " or ")),
+			"the product of this API key does not include this operation: it needs a key of product "+alternatives(products)),
 	}
+}
+
+// alternatives joins names to "a, b or c".
+func alternatives(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // May returns nil if the key meets a need, and otherwise a forbidden error. It does not allocate. Only a key from a

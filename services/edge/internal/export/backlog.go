@@ -9,17 +9,17 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Waiting is what a destination has not got.
+// Waiting is what has not been exported to a destination yet.
 type Waiting struct {
-	// Rows are the growths of counts. How many rows the ledger has is not known.
+	// Rows counts increments of usage counters that are not exported yet; ledger rows are not included.
 	Rows int64
-	// Oldest is for how long the oldest of them has waited, or for how long tries have failed if that is longer.
+	// Oldest is how long the oldest of them has waited, or how long exports have been failing if that is longer.
 	Oldest time.Duration
-	// Refused are the events that are kept as refused.
+	// Refused counts the events that the destination refused and that are kept.
 	Refused int64
 }
 
-// Backlog reads what waits.
+// Backlog reads what waits for a destination.
 type Backlog interface {
 	Waiting(ctx context.Context, destination string) (Waiting, error)
 }
@@ -30,12 +30,12 @@ const measureTime = 2 * time.Second
 // Measure registers the gauges of the destinations of settings, which every replica reports alike.
 func Measure(m metric.Meter, settings Settings, backlog Backlog) error {
 	rows, err := m.Int64ObservableGauge("switchyard.edge.exports.waiting", metric.WithUnit("{row}"),
-		metric.WithDescription("Rows of counts that a destination has not got yet."))
+		metric.WithDescription("Increments of usage counters that have not been exported to a destination yet."))
 	if err != nil {
 		return fmt.Errorf("gauge of waiting rows: %w", err)
 	}
 	oldest, err := m.Float64ObservableGauge("switchyard.edge.exports.oldest", metric.WithUnit("s"),
-		metric.WithDescription("How long the oldest row has waited for a destination, or tries have failed if that is longer."))
+		metric.WithDescription("How long the oldest row has waited for a destination, or how long exports have been failing if that is longer."))
 	if err != nil {
 		return fmt.Errorf("gauge of the oldest row: %w", err)
 	}

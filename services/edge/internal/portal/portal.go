@@ -189,8 +189,8 @@ func (r Request) check() (Request, error) {
 // checkScopes validates the scopes, and that the identity that they act for is known.
 func checkScopes(r Request) error {
 	if _, ok := grantsOf(r.Scopes); !ok || len(r.Scopes) == 0 {
-		return apierr.Invalid("scopes", "must hold one or more scopes, such as webhooks:endpoints:read, or "+
-			string(ScopeKeysRead)+", "+string(ScopeKeysWrite)+"; read and write are none")
+		return apierr.Invalid("scopes", "must hold at least one scope, such as webhooks:endpoints:read or "+
+			string(ScopeKeysRead)+", and nothing else; read and write are permissions of API keys, not scopes")
 	}
 	for _, scope := range r.Scopes {
 		personal := strings.HasPrefix(string(scope), "notifications:") && !strings.HasPrefix(string(scope), "notifications:sends:") &&

@@ -65,7 +65,7 @@ func (x *exchange) ask(ctx context.Context, asked []input.Request) (map[string]j
 // withdraw says that questions need no answer any more. The first of them may have got one, which does no harm.
 func (x *exchange) withdraw(questions []*answer.Question) {
 	for _, q := range questions {
-		x.say(wire.MethodCancelled, map[string]json.RawMessage{"requestId": q.ID})
+		x.notify(wire.MethodCancelled, map[string]json.RawMessage{"requestId": q.ID})
 	}
 }
 

@@ -56,7 +56,7 @@ func (x *exchange) listen(ctx context.Context) {
 	meta := map[string]json.RawMessage{wire.MetaSubscription: x.message.ID}
 	ctx, cancel := context.WithCancel(ctx)
 	follows := follows{tools: x.handler.Tools, asker: x.asker, server: x.server, updated: func(uri string) {
-		x.say(wire.MethodUpdated, map[string]any{"_meta": meta, "uri": uri})
+		x.notify(wire.MethodUpdated, map[string]any{"_meta": meta, "uri": uri})
 	}}
 	begin := func(notice.State) {
 		accepted := make(map[string]any)
@@ -69,7 +69,7 @@ func (x *exchange) listen(ctx context.Context) {
 		if ids := follows.beginTasks(ctx, x, wanted.tasks, meta); len(ids) > 0 {
 			accepted[wantedTasks] = ids
 		}
-		x.say(wire.MethodListening, map[string]any{"_meta": meta, "notifications": accepted})
+		x.notify(wire.MethodListening, map[string]any{"_meta": meta, "notifications": accepted})
 		follows.open()
 	}
 	var err error
@@ -78,7 +78,7 @@ func (x *exchange) listen(ctx context.Context) {
 	} else {
 		err = x.handler.Notices.Listen(ctx, &notice.Listener{
 			Asker: x.asker, Server: x.server, Of: of, Begin: begin,
-			Changed: func(kind toolcall.Listed, _ notice.State) { x.say(listed[kind].method, map[string]any{"_meta": meta}) },
+			Changed: func(kind toolcall.Listed, _ notice.State) { x.notify(listed[kind].method, map[string]any{"_meta": meta}) },
 		})
 	}
 	cancel()
@@ -90,16 +90,16 @@ func (x *exchange) listen(ctx context.Context) {
 	x.result(map[string]any{"resultType": wire.ResultComplete, "_meta": meta})
 }
 
-// say sends a notification.
-func (x *exchange) say(method string, params any) {
+// notify sends a notification before the answer.
+func (x *exchange) notify(method string, params any) {
 	text, err := jsontext.Marshal(params)
 	if err == nil {
 		x.reply.notify(&wire.Message{Method: method, Params: text})
 	}
 }
 
-// wishes are the notices that a caller asks for.
-type wishes struct {
+// A subscriptionFilter holds the notices that a caller asks for.
+type subscriptionFilter struct {
 	lists [toolcall.Lists]bool
 	// uris are those of resources, tasks the ids of tasks; nil for none at all.
 	uris, tasks []string
@@ -114,7 +114,7 @@ const (
 )
 
 // wanted reads which notices a caller asks for. Others than these are not sent, and not acknowledged.
-func (x *exchange) wanted() (of wishes, wrong string) {
+func (x *exchange) wanted() (of subscriptionFilter, wrong string) {
 	var notifications json.RawMessage
 	wire.Members(x.params(), func(name string, value []byte) bool {
 		if name == "notifications" {
@@ -145,12 +145,12 @@ func (x *exchange) wanted() (of wishes, wrong string) {
 }
 
 // readURIs reads a list of URIs, each once. It reports whether it is one.
-func (w *wishes) readURIs(value []byte) bool {
+func (f *subscriptionFilter) readURIs(value []byte) bool {
 	valid := true
 	return wire.Elements(value, func(value []byte) bool {
 		uri, _ := wire.Text(value)
-		if valid = upstream.IsURI(uri) && len(w.uris) < maxFollowed; valid && !slices.Contains(w.uris, uri) {
-			w.uris = append(w.uris, uri)
+		if valid = upstream.IsURI(uri) && len(f.uris) < maxFollowed; valid && !slices.Contains(f.uris, uri) {
+			f.uris = append(f.uris, uri)
 		}
 		return valid
 	}) && valid

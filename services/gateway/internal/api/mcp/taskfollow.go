@@ -13,13 +13,13 @@ import (
 )
 
 // readTasks reads a list of ids, each once. It reports whether it is one.
-func (w *wishes) readTasks(value []byte) bool {
-	w.tasks = []string{}
+func (f *subscriptionFilter) readTasks(value []byte) bool {
+	f.tasks = []string{}
 	valid := true
 	return wire.Elements(value, func(value []byte) bool {
 		id, _ := wire.Text(value)
-		if valid = id != "" && len(id) <= task.MaxHandle && len(w.tasks) < maxFollowed; valid && !slices.Contains(w.tasks, id) {
-			w.tasks = append(w.tasks, id)
+		if valid = id != "" && len(id) <= task.MaxHandle && len(f.tasks) < maxFollowed; valid && !slices.Contains(f.tasks, id) {
+			f.tasks = append(f.tasks, id)
 		}
 		return valid
 	}) && valid

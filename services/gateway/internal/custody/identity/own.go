@@ -45,7 +45,7 @@ func ParseOwn(text secret.Value, like Config) (Config, error) {
 		ClientSecret string `json:"client_secret"`
 	}
 	if err := json.Unmarshal(raw, &form); err != nil {
-		return Config{}, errors.New("want texts as members")
+		return Config{}, errors.New("every member must be a string")
 	}
 	switch {
 	case form.Type == "service_account":
@@ -118,7 +118,7 @@ func ownGCP(raw []byte, like *GCP) (Config, error) {
 		UniverseDomain string `json:"universe_domain"`
 	}
 	if err := json.Unmarshal(raw, &own); err != nil {
-		return Config{}, errors.New("want texts as members")
+		return Config{}, errors.New("every member must be a string")
 	}
 	switch {
 	case own.ClientEmail == "default" || !accountName.MatchString(own.ClientEmail):

@@ -42,26 +42,26 @@ type Change struct {
 	Row price.Row
 	// Key is the list's entry.
 	Key string
-	// Differences to the present price; none for a new model.
+	// Differences are those to the present price; empty for a new model.
 	Differences []price.Difference
 	// Held reports whether the row is not applied: it is free, or differs by more than the threshold.
 	Held bool
 }
 
-// Note is a model or an entry of the list, and what is to be known about it.
+// Note is a model or an entry of the list with a remark.
 type Note struct{ Name, Reason string }
 
 // Report is the result of a comparison.
 type Report struct {
 	New, Changed []Change
-	// Gone are models that the table has and the list no longer.
+	// Gone are models that the table prices and the list lacks.
 	Gone []Note
-	// Suspicious are models whose entry can't be right; they are never applied.
+	// Suspicious are models whose entry of the list is wrong; such prices are never applied.
 	Suspicious []Note
 	// Unmapped are the entries of the list that belong to none of the models.
 	Unmapped []Note
-	// Unchanged counts models whose price is the list's, Unlisted the others that the list doesn't have: they have no price
-	// that could be gone, or a host that isn't in the list.
+	// Unchanged counts models whose price is the list's. Unlisted counts those that the list lacks and that are not Gone:
+	// the table has no price of them, or the list has no prices of their host.
 	Unchanged, Unlisted int
 }
 

@@ -33,7 +33,7 @@ func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error)
 			members = append(members, wire.Member{Name: "messages", Value: text})
 		}
 	}
-	if root.Get("thinking").Exists() && Version(chat.Model) < firstAdaptive && unthought(chat.Messages) { // It would be refused.
+	if root.Get("thinking").Exists() && Version(chat.Model) < firstAdaptive && lacksReasoning(chat.Messages) { // It would be refused.
 		members = append(members, wire.Member{Name: "thinking", Value: `{"type":"disabled"}`})
 	}
 	return wire.Override(body, members...), nil

@@ -110,21 +110,23 @@ func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool) error {
 	return nil
 }
 
-// obstacleTo returns the setting with which the vendor refuses to think; empty for none.
+// obstacleTo returns what in a request makes the vendor refuse to think with it, as the end of a sentence; empty for
+// nothing.
 func obstacleTo(chat *provider.Chat) string {
 	switch {
 	case chat.Temperature != nil && *chat.Temperature != 1:
 		return "a temperature other than 1"
 	case chat.ToolChoice != nil && (chat.ToolChoice.Mode == "required" || chat.ToolChoice.Mode == "tool"):
-		return "a tool choice that demands a call"
-	case Version(chat.Model) < firstAdaptive && unthought(chat.Messages):
-		return "a turn of calls that was made without thinking"
+		return "a tool choice that requires a call"
+	case Version(chat.Model) < firstAdaptive && lacksReasoning(chat.Messages):
+		return "tool calls that were made without thinking"
 	}
 	return ""
 }
 
-// unthought reports whether a conversation ends with results of calls that were made without thinking of this vendor's.
-func unthought(messages []provider.Message) bool {
+// lacksReasoning reports whether a conversation ends with tool results whose calls carry no thinking of this vendor. Models
+// before firstAdaptive refuse to begin thinking in such a turn.
+func lacksReasoning(messages []provider.Message) bool {
 	i := len(messages) - 1
 	for i >= 0 && messages[i].Role == provider.RoleTool {
 		i--

@@ -32,15 +32,15 @@ func invocation(chat *provider.Chat) (json.RawMessage, error) {
 	return body, checkOwn(body)
 }
 
-// unserved are members of a body that only Anthropic's own service serves, and serverTools begin the types of tools that
-// only it runs.
+// unserved lists the members of a body that only Anthropic's API serves, and serverTools the type prefixes of the tools
+// that only it runs.
 var (
 	unserved    = []string{"mcp_servers", "container", "fallbacks", "inference_geo"}
 	serverTools = []string{"web_search_", "web_fetch_", "code_execution_", "mcp_toolset"}
 )
 
-// checkOwn returns an error for a body that only another host of Claude can serve: the vendor would refuse it, and then
-// no other host would be tried.
+// checkOwn returns an error for a body that only another host of Claude can serve, so that the next host is tried. The
+// vendor's own refusal would end the call.
 func checkOwn(body json.RawMessage) (err error) {
 	wire.ParseView(body).ForEach(func(name, value gjson.Result) bool {
 		switch {
@@ -72,7 +72,7 @@ func isServerTool(tool gjson.Result) bool {
 	return slices.ContainsFunc(serverTools, func(prefix string) bool { return strings.HasPrefix(kind, prefix) })
 }
 
-// isElsewhere reports whether the data of a block is not in it.
+// isElsewhere reports whether a block refers to data outside the request.
 func isElsewhere(block gjson.Result) bool {
 	kind := block.Get("source.type").Str
 	return kind == "file" || kind == "url"
