@@ -47,12 +47,12 @@ func (p browserPage) checkAllViews(t *testing.T, names ...string) {
 	}
 }
 
-// actFor chooses an organization in the console.
+// actFor chooses an organization in the console, and says yes to what is asked.
 func (p browserPage) actFor(t *testing.T, organization, user string) {
 	t.Helper()
 	p.visit(t, "organizations")
 	p.run(t, chromedp.SetValue("#acting-organization", organization), chromedp.SetValue("#acting-user", user),
-		chromedp.Evaluate(`document.querySelector("#content form").requestSubmit()`, nil))
+		chromedp.Evaluate(`window.confirm = () => true; document.querySelector("#content form").requestSubmit()`, nil))
 	p.until(t, `location.hash === "#/account" && document.getElementById("content").dataset.ready === "true"`)
 }
 

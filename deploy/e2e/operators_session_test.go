@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -63,5 +64,37 @@ func TestPortalSessionEndsElsewhere(t *testing.T) {
 	p.run(t, chromedp.Location(&at))
 	if want := h.URL(string(stack.Edge)) + "/portal/"; at != want {
 		t.Errorf("the sign-out leads to %s, want %s", at, want)
+	}
+}
+
+// An organization that no key belongs to may be a mistyped name: the console reads without a question, and changes nothing
+// before the operator has confirmed the name, once.
+func TestConsoleConfirmsUnknownOrganizations(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	known, mistyped := unique("org"), unique("gro")
+	h.key(t, known, "ai", "read")
+	p := h.signInToConsole(t)
+	grant := func(amount, answer string) {
+		t.Helper()
+		p.run(t, chromedp.Evaluate("window.asked = []; window.confirm = (text) => { asked.push(text); return "+answer+"; }", nil))
+		p.fill(t, "amount_cents", amount, "expires_at", "2099-01-01")
+		p.submit(t, "Grant credits")
+	}
+
+	p.actFor(t, known, "ann")
+	grant("7", "false")
+	p.until(t, contains("credits", "$7.00")+" && asked.length === 0")
+
+	p.actFor(t, mistyped, "ann")
+	grant("8", "false")
+	p.until(t, contains("status", "Nothing is changed.")+fmt.Sprintf(" && asked.length === 1 && asked[0].includes(%q)", mistyped))
+	h.operator(stack.Edge).get(t, "/admin/v1/organizations/"+mistyped+"/credits").holds(t, `"grants":[]`)
+	grant("9", "true")
+	p.until(t, contains("credits", "$9.00")+" && asked.length === 1")
+	grant("10", "false")
+	p.until(t, contains("credits", "$10.00")+" && asked.length === 0")
+	if len(*p.faults) > 0 {
+		t.Errorf("the page failed: %v", *p.faults)
 	}
 }

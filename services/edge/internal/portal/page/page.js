@@ -1,6 +1,6 @@
 // What views share: the session, messages, and lists by pages.
 
-import { call, query } from "./api.js";
+import { call, Declined, query } from "./api.js";
 import { el, field } from "./dom.js";
 import { t } from "./text.js";
 
@@ -25,6 +25,10 @@ export function say(text) {
 }
 
 export function fail(error) {
+  if (error instanceof Declined) {
+    say(t("unchanged"));
+    return;
+  }
   if (error.status === 401 && state.session && state.ended) {
     state.ended().catch(fail);
     return;
