@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"switchyard.dev/deploy/dev/stack"
@@ -72,10 +73,12 @@ func TestOperatorsConsole(t *testing.T) {
 	p.press(t, "Act for this organization: "+organization)
 	p.until(t, `location.hash === "#/account" && document.getElementById("content").dataset.ready === "true"`)
 
+	p.run(t, emulation.SetTimezoneOverride("America/New_York"))
 	p.actFor(t, organization, "ann")
 	p.run(t, chromedp.SendKeys("#grant-amount", "12.34"), chromedp.SetValue("#grant-ends", "2099-01-01"),
 		chromedp.SendKeys("#grant-note", "<img src=x onerror=alert(1)>"), chromedp.Evaluate(`document.querySelector("#grant-amount").form.requestSubmit()`, nil))
 	p.until(t, contains("credits", "12.34")+" && "+contains("credits", "<img src=x onerror=alert(1)>"))
+	p.until(t, contains("credits", "Jan 1, 2099, 12:00:00")+" && "+contains("credits", "UTC")) // wherever the operator is
 
 	p.visit(t, "endpoints")
 	p.run(t, chromedp.SendKeys("#endpoint-url", receiver.url()), chromedp.Click(`#content form button[type=submit]`))

@@ -84,7 +84,7 @@ function grantForm(at, show) {
       await show();
       say(t("granted"));
     }),
-  }, field(t("amount-dollars"), amount), field(t("ends-at"), ends), field(t("note"), note),
+  }, field(t("amount-dollars"), amount), field(t("ends-at-day"), ends), field(t("note"), note),
   el("button", { class: "main", type: "submit" }, t("grant")));
 }
 
