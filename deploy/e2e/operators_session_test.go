@@ -56,6 +56,9 @@ func TestPortalSessionEndsElsewhere(t *testing.T) {
 	p.endElsewhere(t)
 	p.run(t, chromedp.Click(`#nav a[href="#/deliveries"]`))
 	p.until(t, contains("failure", "Ask for another link"))
+	p.run(t, chromedp.EmulateViewport(360, 300))
+	const uncovered = `document.getElementById("view").getBoundingClientRect().bottom <= document.getElementById("failure").getBoundingClientRect().top`
+	p.until(t, "(scrollTo(0, document.body.scrollHeight), "+uncovered+")")
 	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click("#leave")); err != nil {
 		t.Fatal(err)
 	}
