@@ -30,8 +30,9 @@ type violation struct {
 	}
 }
 
-// auditAxe has axe-core check the page by the rules of WCAG 2.2, levels A and AA.
-const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
+// auditAxe has axe-core check the page by the rules of WCAG 2.2, levels A and AA, and by some of its best practices.
+const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"],
+	rules: Object.fromEntries(["landmark-one-main", "landmark-unique", "empty-table-header"].map((id) => [id, {enabled: true}]))})
 	.then((results) => JSON.stringify(results.violations))`
 
 // schemeStyles are the properties that the styles of a colour scheme set, other than variables.
