@@ -102,8 +102,10 @@ func TestConsolePlans(t *testing.T) {
 	// The cost of the two calls may be off the balance already.
 	p.until(t, contains("limits", plan)+" && "+contains("limits", "$20.00")+` && /Balance: \$(5\.00|4\.99)/.test(document.getElementById("limits").textContent)`)
 	checkAccessible(t, p.ctx, "limits")
+	p.visit(t, "all-keys")
 	waitFor(t, waitTimeout, "the account shows the balance as exactly as the limits", func() error {
 		var balance string
+		p.visit(t, "limits") // A view is shown anew when another one was shown before.
 		p.visit(t, "account")
 		p.run(t, chromedp.Text("#balance", &balance, chromedp.ByQuery))
 		if !exactBalance.MatchString(balance) {
