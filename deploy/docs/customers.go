@@ -58,11 +58,18 @@ func customers(services string) error {
 	return nil
 }
 
+// samples are the programs that receive webhooks, as receiver.md links to them; samplesPage is their page in the edge's site.
+const (
+	samples     = "](../../../deploy/examples/receivers/README.md)"
+	samplesPage = "](docs/receivers/)"
+)
+
 // receiverPage returns the document for receivers as HTML without its title, with headings that fit below one of the
-// second level.
+// second level, and with links for the edge's page.
 func receiverPage(markdown []byte) ([]byte, error) {
 	_, body, _ := bytes.Cut(markdown, []byte("\n"))
 	body = bytes.ReplaceAll(body, []byte("\n## "), []byte("\n### "))
+	body = bytes.ReplaceAll(body, []byte(samples), []byte(samplesPage))
 	var out bytes.Buffer
 	if err := goldmark.New(goldmark.WithExtensions(extension.Table)).Convert(body, &out); err != nil {
 		return nil, err

@@ -30,8 +30,9 @@ type violation struct {
 	}
 }
 
-// auditAxe has axe-core check the page by the rules of WCAG 2.2, levels A and AA.
-const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
+// auditAxe has axe-core check the page by the rules of WCAG 2.2, levels A and AA, and by some of its best practices.
+const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"],
+	rules: Object.fromEntries(["landmark-one-main", "landmark-unique", "empty-table-header"].map((id) => [id, {enabled: true}]))})
 	.then((results) => JSON.stringify(results.violations))`
 
 // schemeStyles are the properties that the styles of a colour scheme set, other than variables.
@@ -153,22 +154,34 @@ func TestPageOfDocuments(t *testing.T) {
 	checkSearch(t, h.URL(string(stack.Edge))+"/docs", routes)
 }
 
-// checkSearch checks that the field of the page of documents shows only the routes that have all its words.
+// checkSearch checks that the field of the page of documents shows only the routes that have all its words, at the top of the
+// page at each width.
 func checkSearch(t *testing.T, page string, routes int) {
 	t.Helper()
 	ctx := chrome(t)
 	faults := faultsOf(ctx)
 	var found, all []string
+	var wide, narrow float64
+	var link string
 	const shown = `[...document.querySelectorAll("main article:not([hidden]) :is(h3, h4)")].map((h) => h.textContent.trim())`
+	const place = `document.querySelector("main article:not([hidden])").getBoundingClientRect().top`
+	const more = `document.getElementById("search-documents").href`
 	const emptied = `(() => { const field = document.getElementById("search"); field.value = ""; field.dispatchEvent(new Event("input")); })()`
 	err := chromedp.Run(ctx, chromedp.Navigate(page),
 		chromedp.SendKeys("#search", "tokens/revoke REFUSE", chromedp.ByQuery), chromedp.Evaluate(shown, &found),
-		chromedp.Evaluate(emptied, nil), chromedp.Evaluate(shown, &all))
+		chromedp.EmulateViewport(1280, 900), chromedp.Evaluate(place, &wide), chromedp.EmulateViewport(360, 900), chromedp.Evaluate(place, &narrow),
+		chromedp.Evaluate(more, &link), chromedp.Evaluate(emptied, nil), chromedp.Evaluate(shown, &all))
 	if err != nil {
 		t.Fatal(errors.Join(err, fmt.Errorf("faults of the page: %v", *faults)))
 	}
 	if len(found) == 0 || len(found) > 2 || !slices.Contains(found, "POST /product/v1/tokens/revoke") {
 		t.Errorf("found %q, want the route that revokes tokens", found)
+	}
+	if wide > 900 || narrow > 900 || wide <= 0 || narrow <= 0 {
+		t.Errorf("the first route is at %v and %v pixels, want it in sight", wide, narrow)
+	}
+	if want := page + "/search.html?q=tokens%2Frevoke+REFUSE"; link != want {
+		t.Errorf("the search of all documents is at %s, want %s", link, want)
 	}
 	if len(all) != routes {
 		t.Errorf("%d entries after the search, want %d", len(all), routes)

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,6 +41,9 @@ func (p browserPage) refused(t *testing.T, name, rule string) {
 		return field !== null && field.name === %q && field === document.activeElement && document.getElementById("failure").textContent === "" &&
 			document.getElementById(field.getAttribute("aria-describedby")).textContent.includes(%q); })()`, name, rule))
 }
+
+// exactBalance matches what is left of 5 dollars after calls that cost less than a cent.
+var exactBalance = regexp.MustCompile(`^Balance: \$4\.99\d+$`)
 
 // An operator makes a plan, puts an organization and a key on it, sees what is used of it, and can delete it only when
 // nothing is on it. What is wrong is said at the field.
@@ -98,6 +102,17 @@ func TestConsolePlans(t *testing.T) {
 	// The cost of the two calls may be off the balance already.
 	p.until(t, contains("limits", plan)+" && "+contains("limits", "$20.00")+` && /Balance: \$(5\.00|4\.99)/.test(document.getElementById("limits").textContent)`)
 	checkAccessible(t, p.ctx, "limits")
+	p.visit(t, "all-keys")
+	waitFor(t, waitTimeout, "the account shows the balance as exactly as the limits", func() error {
+		var balance string
+		p.visit(t, "limits") // A view is shown anew when another one was shown before.
+		p.visit(t, "account")
+		p.run(t, chromedp.Text("#balance", &balance, chromedp.ByQuery))
+		if !exactBalance.MatchString(balance) {
+			return fmt.Errorf("it shows %q", balance)
+		}
+		return nil
+	})
 
 	p.visit(t, "all-keys")
 	p.press(t, "Change: "+t.Name())

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"switchyard.dev/deploy/dev/stack"
@@ -47,12 +48,12 @@ func (p browserPage) checkAllViews(t *testing.T, names ...string) {
 	}
 }
 
-// actFor chooses an organization in the console.
+// actFor chooses an organization in the console, and says yes to what is asked.
 func (p browserPage) actFor(t *testing.T, organization, user string) {
 	t.Helper()
 	p.visit(t, "organizations")
 	p.run(t, chromedp.SetValue("#acting-organization", organization), chromedp.SetValue("#acting-user", user),
-		chromedp.Evaluate(`document.querySelector("#content form").requestSubmit()`, nil))
+		chromedp.Evaluate(`window.confirm = () => true; document.querySelector("#content form").requestSubmit()`, nil))
 	p.until(t, `location.hash === "#/account" && document.getElementById("content").dataset.ready === "true"`)
 }
 
@@ -72,10 +73,12 @@ func TestOperatorsConsole(t *testing.T) {
 	p.press(t, "Act for this organization: "+organization)
 	p.until(t, `location.hash === "#/account" && document.getElementById("content").dataset.ready === "true"`)
 
+	p.run(t, emulation.SetTimezoneOverride("America/New_York"))
 	p.actFor(t, organization, "ann")
 	p.run(t, chromedp.SendKeys("#grant-amount", "12.34"), chromedp.SetValue("#grant-ends", "2099-01-01"),
 		chromedp.SendKeys("#grant-note", "<img src=x onerror=alert(1)>"), chromedp.Evaluate(`document.querySelector("#grant-amount").form.requestSubmit()`, nil))
 	p.until(t, contains("credits", "12.34")+" && "+contains("credits", "<img src=x onerror=alert(1)>"))
+	p.until(t, contains("credits", "Jan 1, 2099, 12:00:00")+" && "+contains("credits", "UTC")) // wherever the operator is
 
 	p.visit(t, "endpoints")
 	p.run(t, chromedp.SendKeys("#endpoint-url", receiver.url()), chromedp.Click(`#content form button[type=submit]`))

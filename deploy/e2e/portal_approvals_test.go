@@ -175,6 +175,9 @@ func (h *harness) onlyRead(t *testing.T, p browserPage, organization string) {
 		h.inPortal(t, h.portalLink(t, organization, session.owner, session.user, session.scopes...)).
 			post(t, "/portal/api"+approvalsRoute+"/"+ref+"/approve", object{}).want(t, http.StatusForbidden)
 	}
+	own.post(t, approvalsPath, object{"tool": "void", "requested_by": "key_agent", "arguments": object{"cents": 7}}).want(t, http.StatusCreated)
+	p.visit(t, "approvals")
+	p.until(t, contains("approvals", "void")+" && !"+contains("approvals", "key_agent")) // An id says nothing to a person.
 	p.run(t, chromedp.Navigate(h.portalLink(t, organization, "owner-a", "ann", "ai:*")))
 	p.until(t, contains("nav", "Usage and spend"))
 	p.until(t, `![...document.querySelectorAll("#nav a")].some((a) => a.hash === "#/approvals" || a.hash === "#/approvers")`)

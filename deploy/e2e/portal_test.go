@@ -91,7 +91,10 @@ func TestPortal(t *testing.T) {
 	p.run(t, chromedp.Navigate(link))
 	p.until(t, contains("organization", organization)+` && document.getElementById("content").dataset.ready === "true"`)
 
-	p.run(t, chromedp.SendKeys("#endpoint-url", receiver.url()), chromedp.SendKeys("#endpoint-note", "<script>alert(1)</script>"), chromedp.Click(`#content form button[type=submit]`))
+	p.run(t, chromedp.SendKeys("#endpoint-url", "ftp://example.com"), chromedp.Click(`#content form button[type=submit]`))
+	p.refused(t, "url", "scheme")
+	p.run(t, chromedp.Evaluate(`document.getElementById("endpoint-url").value = ""`, nil),
+		chromedp.SendKeys("#endpoint-url", receiver.url()), chromedp.SendKeys("#endpoint-note", "<script>alert(1)</script>"), chromedp.Click(`#content form button[type=submit]`))
 	p.until(t, contains("endpoints", receiver.url())+" && "+contains("endpoints", "<script>alert(1)</script>"))
 	var event eventAnswer
 	h.customer(t, organization, "webhooks", "write").post(t, "/product/v1/webhooks/events",

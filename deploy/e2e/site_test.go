@@ -124,11 +124,13 @@ func TestSiteSearches(t *testing.T) {
 	ctx := chrome(t)
 	faults := faultsOf(ctx)
 	base := h.URL(string(stack.Edge)) + siteHome
-	var title, found, at, section, copied string
+	var title, found, some, best, at, section, copied, spoken string
 	var marks, none int
 	err := chromedp.Run(ctx,
 		chromedp.Navigate(base+"gateway/providers.html"),
 		chromedp.Evaluate(`[...document.querySelectorAll("pre + button")].map((b) => b.textContent)[0]`, &copied),
+		chromedp.Click("pre + button", chromedp.ByQuery),
+		chromedp.Poll(`document.querySelector(".spoken").textContent`, &spoken, chromedp.WithPollingTimeout(waitTimeout)),
 		chromedp.SendKeys("#words", "KEY_PEPPER hashing"+kb.Enter, chromedp.ByQuery),
 		chromedp.WaitVisible("#results a", chromedp.ByQuery),
 		chromedp.Text("#found", &found, chromedp.ByQuery),
@@ -138,6 +140,10 @@ func TestSiteSearches(t *testing.T) {
 		chromedp.WaitVisible("#settings", chromedp.ByQuery),
 		chromedp.Location(&at),
 		chromedp.Text(":target", &section, chromedp.ByQuery),
+		chromedp.Navigate(base+"search.html?q=no-such-word+pepper+hashing"),
+		chromedp.WaitVisible("#results a", chromedp.ByQuery),
+		chromedp.Text("#found", &some, chromedp.ByQuery),
+		chromedp.Text("#results a", &best, chromedp.ByQuery),
 		chromedp.Navigate(base+"search.html?q=%3Cimg%20src%3Dx%20onerror%3D1%3E"),
 		chromedp.WaitVisible("#found", chromedp.ByQuery),
 		chromedp.Evaluate(`document.querySelectorAll("main img").length`, &none),
@@ -145,7 +151,13 @@ func TestSiteSearches(t *testing.T) {
 	if err != nil {
 		t.Fatal(errors.Join(err, fmt.Errorf("faults of the page: %v", *faults)))
 	}
-	if !strings.HasSuffix(found, "found") || marks < 2 || copied != "Copy" || none != 0 {
+	if !strings.HasPrefix(some, "0 found with all words, ") || !strings.Contains(some, "with some of them") || best != title {
+		t.Errorf("the search for a word that is nowhere says %q, and finds %q first", some, best)
+	}
+	if !strings.Contains(spoken, "opied") { // A browser without a window may forbid it.
+		t.Errorf("the button says %q", spoken)
+	}
+	if !strings.Contains(found, "found with all words") || marks < 2 || copied != "Copy" || none != 0 {
 		t.Errorf("%q, %d marks, the button %q, %d images", found, marks, copied, none)
 	}
 	if title != "The edge: Settings" || at != base+"edge/index.html#settings" || section != "Settings" {

@@ -67,8 +67,8 @@ func (p *page) render() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// nodes renders what pages show otherwise than goldmark: blocks of code and tables that scroll by the keyboard, names of
-// files that the site does not have, and addresses in brackets.
+// nodes renders what pages show otherwise than goldmark: blocks of code and tables that scroll by the keyboard, headers of
+// tables without a text, names of files that the site does not have, and addresses in brackets.
 type nodes struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -93,6 +93,7 @@ func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkContinue, print(w, "</table>\n</div>\n")
 	})
+	r.Register(extast.KindTableCell, tableCell)
 }
 
 // code renders a block of code.
@@ -111,4 +112,16 @@ func print(w util.BufWriter, parts ...string) error {
 		}
 	}
 	return nil
+}
+
+// tableCell renders a cell of a table. One of the header without a text is no header of its column.
+func tableCell(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	name := "td"
+	if n.Parent().Kind() == extast.KindTableHeader && n.HasChildren() {
+		name = "th"
+	}
+	if entering {
+		return ast.WalkContinue, print(w, "<", name, ">")
+	}
+	return ast.WalkContinue, print(w, "</", name, ">\n")
 }

@@ -60,6 +60,18 @@ func TestDocumentsAreRefused(t *testing.T) {
 	}
 }
 
+// A header of a table without a text is a cell: it heads nothing.
+func TestEmptyTableHeader(t *testing.T) {
+	p, err := newPage("services/gateway/docs/new.md", []byte("# A\n\n| | b |\n| --- | --- |\n| | d |\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := p.render()
+	if want := "<td></td>\n<th>b</th>\n</tr>\n</thead>\n<tbody>\n<tr>\n<td></td>\n<td>d</td>\n"; err != nil || !strings.Contains(string(body), want) {
+		t.Errorf("%v %s, want %s", err, body, want)
+	}
+}
+
 // Links lead from a document's place in the repository to a page's place in the site, or are an error.
 func TestLinks(t *testing.T) {
 	s, err := read(root)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strings"
 
 	"switchyard.dev/gen"
 	"switchyard.dev/services/edge/internal/chain"
@@ -73,6 +74,8 @@ func (a *API) mountSite() error {
 	a.chain.MountBelow(site.Prefix, func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 		file := files[r.URL.Path]
 		switch {
+		case file == nil && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			return site.Missing(w)
 		case file == nil:
 			return apierr.NotFound("path")
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:

@@ -3,6 +3,7 @@ package api_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 
@@ -23,7 +24,9 @@ func TestSiteOfDocuments(t *testing.T) {
 		{http.MethodGet, "/docs/search.html?q=key", http.StatusOK},
 		{http.MethodPost, "/docs/", http.StatusMethodNotAllowed},
 		{http.MethodDelete, "/docs/site.css", http.StatusMethodNotAllowed},
-		{http.MethodGet, "/docs/edge/", http.StatusNotFound},
+		{http.MethodGet, "/docs/edge/", http.StatusOK},
+		{http.MethodGet, "/docs/icon.svg", http.StatusOK},
+		{http.MethodGet, "/docs/images/", http.StatusNotFound},
 		{http.MethodGet, "/docs/pages/index.html", http.StatusNotFound},
 		{http.MethodGet, "/docs/..%2fsite.go", http.StatusNotFound},
 		{http.MethodPost, "/docs/missing", http.StatusNotFound},
@@ -47,11 +50,58 @@ func TestSiteOfDocuments(t *testing.T) {
 	if link := first(first(page, "header"), "a"); attribute(link, "href") != "docs/" {
 		t.Errorf("the page of the customers' routes links first to %q", attribute(link, "href"))
 	}
+	for other := range elements(page, "a") {
+		if to := attribute(other, "href"); !strings.HasPrefix(to, "#") {
+			if w := x.do(t, http.MethodGet, "/"+to, "", ""); w.Code != http.StatusOK {
+				t.Errorf("the page of the customers' routes links to %s: %d", to, w.Code)
+			}
+		}
+	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs/", nil)
 	r.Header.Set("If-None-Match", home.Header().Get("ETag"))
 	w := httptest.NewRecorder()
 	x.ServeHTTP(w, r)
 	if w.Code != http.StatusNotModified {
 		t.Errorf("the same ETag: %d", w.Code)
+	}
+}
+
+// A browser that asks for a page that there is not gets one that leads to the search, at any depth; programs get an error.
+func TestMissingPage(t *testing.T) {
+	x := newWorld(t)
+	ask := func(method, path, accept string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		x.ServeHTTP(w, r)
+		return w
+	}
+	w := ask(http.MethodGet, "/docs/a/b/c.html", "text/html,*/*;q=0.8")
+	if w.Code != http.StatusNotFound || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || w.Header().Get("Content-Security-Policy") == "" {
+		t.Fatalf("%d %v", w.Code, w.Header())
+	}
+	page, err := html.Parse(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if title := textOf(first(page, "h1")); title != "This page does not exist" {
+		t.Errorf("the page says %q", title)
+	}
+	for n := range page.Descendants() {
+		for _, to := range []string{attribute(n, "href"), attribute(n, "src"), attribute(n, "action")} {
+			if to, _, _ = strings.Cut(to, "#"); to == "" {
+				continue
+			}
+			if got := ask(http.MethodGet, path.Clean(to), "*/*"); got.Code != http.StatusOK {
+				t.Errorf("a link leads to %s: %d", to, got.Code)
+			}
+		}
+	}
+	for _, w := range []*httptest.ResponseRecorder{
+		ask(http.MethodGet, "/docs/missing", "application/json"), ask(http.MethodPost, "/docs/missing", "text/html"),
+	} {
+		if w.Code != http.StatusNotFound || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
 	}
 }

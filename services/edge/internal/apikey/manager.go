@@ -139,7 +139,10 @@ func checkLimit(l limit.Limit) error {
 // present returns the current time with the precision of Postgres.
 func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-func newID() string { return "key_" + strings.ToLower(rand.Text()) }
+// IDPrefix begins the ids of keys.
+const IDPrefix = "key_"
+
+func newID() string { return IDPrefix + strings.ToLower(rand.Text()) }
 
 // Create creates a key and returns its text, which exists nowhere else.
 func (m *Manager) Create(ctx context.Context, by Actor, r Request) (Key, secret.Value, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/decision"
@@ -26,7 +27,7 @@ type approvers struct {
 
 // startApprovers returns the groups of approvers, and starts what notifies them if the services that it calls, and the URL at
 // which they decide, are set.
-func startApprovers(ctx context.Context, s *platform.Service, cfg Config, stores stores) (approvers, error) {
+func startApprovers(ctx context.Context, s *platform.Service, cfg Config, stores stores, keys *apikey.Manager) (approvers, error) {
 	store := postgres.NewApprovers(stores.pool)
 	on := approvers{groups: approver.NewGroups(store)}
 	if !cfg.informs() {
@@ -48,7 +49,7 @@ func startApprovers(ctx context.Context, s *platform.Service, cfg Config, stores
 	}
 	client := service.New(transport, &cfg.WebhookURL, &cfg.NotifyURL, cfg.ControlToken)
 	gateway := service.NewApprovals(client, &cfg.GatewayURL)
-	on.decisions = control.NewDecisions(gateway, nonces)
+	on.decisions = control.NewDecisions(gateway, keys, nonces)
 	if err := startInformer(s, cfg, store, gateway, client, pepper); err != nil {
 		return on, err
 	}

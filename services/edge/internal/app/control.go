@@ -46,7 +46,7 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("alerts: %w", err)
 	}
-	people, err := startApprovers(ctx, s, cfg, stores)
+	people, err := startApprovers(ctx, s, cfg, stores, manager)
 	if err != nil {
 		return fmt.Errorf("approvers: %w", err)
 	}

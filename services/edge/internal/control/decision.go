@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/decision"
 	"switchyard.dev/services/platform/apierr"
@@ -23,9 +24,15 @@ type Decider interface {
 	Decide(ctx context.Context, token string, choice decision.Choice) (*decision.Decision, error)
 }
 
+// Names reads the keys that ask.
+type Names interface {
+	Get(ctx context.Context, id string) (apikey.Key, error)
+}
+
 // Decisions is what the page of decisions needs. All fields are required.
 type Decisions struct {
 	Decider Decider
+	Keys    Names
 	Nonces  *decision.Nonces
 	// Reads and Writes limit the calls from an address, Tokens those with a token.
 	Reads, Writes, Tokens *decision.Rate
@@ -33,9 +40,9 @@ type Decisions struct {
 
 // NewDecisions returns Decisions with the rates of the house: an address may be that of a load balancer, or of the role
 // serve, which limits the addresses that it sees.
-func NewDecisions(decider Decider, nonces *decision.Nonces) *Decisions {
+func NewDecisions(decider Decider, keys Names, nonces *decision.Nonces) *Decisions {
 	return &Decisions{
-		Decider: decider, Nonces: nonces,
+		Decider: decider, Keys: keys, Nonces: nonces,
 		Reads: decision.NewRate(100, 500), Writes: decision.NewRate(50, 200), Tokens: decision.NewRate(1, 120),
 	}
 }
@@ -93,7 +100,20 @@ func (a *API) writeDecision(w http.ResponseWriter, r *http.Request, token string
 	if err != nil {
 		return a.writeRefusal(w, r, err)
 	}
+	a.nameAsker(r.Context(), d)
 	return decision.Write(w, status, decision.Show(d, a.options.Decisions.Nonces.Make(token, d.Version, time.Now()), notes...))
+}
+
+// nameAsker puts the name of the organization's key in the place of its id, which says nothing to a person; a key without a
+// name, and one that can't be read now, is left out.
+func (a *API) nameAsker(ctx context.Context, d *decision.Decision) {
+	if !strings.HasPrefix(d.RequestedBy, apikey.IDPrefix) {
+		return
+	}
+	key, err := a.options.Decisions.Keys.Get(ctx, d.RequestedBy)
+	if d.RequestedBy = ""; err == nil && key.Organization == d.Organization && key.Name != "" {
+		d.RequestedBy = "the key " + key.Name
+	}
 }
 
 // writeRefusal answers with the page of what the gateway refused, or of a gateway that is away.
@@ -134,6 +154,7 @@ func (a *API) decideOnPage(w http.ResponseWriter, r *http.Request, _ *chain.Line
 	refusal, refused := errors.AsType[*decision.RefusalError](err)
 	switch {
 	case err == nil:
+		a.nameAsker(r.Context(), decided)
 		return decision.Write(w, http.StatusOK, decision.Show(decided, ""))
 	case refused && refusal.Reason == decision.ReasonChanged:
 		return a.writeDecision(w, r, token, http.StatusConflict, "What is shown has changed since. Nothing was decided: read it again.")

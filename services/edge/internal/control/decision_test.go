@@ -21,8 +21,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/decision"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit/growth"
 )
@@ -100,6 +102,20 @@ type page struct {
 	metrics   *sdkmetric.ManualReader
 }
 
+// keyNames are the names of keys by id; the key key_other is another organization's.
+type keyNames map[string]string
+
+func (k keyNames) Get(_ context.Context, id string) (apikey.Key, error) {
+	if k[id] == "" {
+		return apikey.Key{}, apierr.NotFound("key")
+	}
+	organization := "acme"
+	if id == "key_other" {
+		organization = "other"
+	}
+	return apikey.Key{ID: id, Name: k[id], Organization: organization}, nil
+}
+
 func newPage(t *testing.T) *page {
 	t.Helper()
 	x := &page{gateway: newApprovals(), spans: tracetest.NewSpanRecorder(), metrics: sdkmetric.NewManualReader()}
@@ -107,7 +123,7 @@ func newPage(t *testing.T) *page {
 	if x.nonces, err = decision.NewNonces(secret.New(strings.Repeat("p", 32))); err != nil {
 		t.Fatal(err)
 	}
-	x.decisions = control.NewDecisions(x.gateway, x.nonces)
+	x.decisions = control.NewDecisions(x.gateway, keyNames{"key_agent": "the nightly agent", "key_other": "theirs"}, x.nonces)
 	x.Handler, err = control.New(control.Options{
 		Log: slog.New(slog.NewJSONHandler(&x.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), Decisions: x.decisions,
 		Tracer: trace.NewTracerProvider(trace.WithSpanProcessor(x.spans)).Tracer(""),
@@ -146,6 +162,20 @@ func (x *page) open(t *testing.T, token, choice, reason string) string {
 		t.Fatalf("the page: %d %s", w.Code, w.Body)
 	}
 	return url.Values{"nonce": {nonce[1]}, "display_version": {"v1"}, "decision": {choice}, "reason": {reason}}.Encode()
+}
+
+// The page names the key that asks by its name, and not by its id; what is no key's id stays.
+func TestPageNamesKeys(t *testing.T) {
+	for asker, want := range map[string]string{
+		"agent": "<dd>agent</dd>", "key_agent": "<dd>the key the nightly agent</dd>", "key_other": "", "key_unknown": "",
+	} {
+		x := newPage(t)
+		x.gateway.shown.Organization, x.gateway.shown.RequestedBy = "acme", asker
+		page := x.do(t, "GET", "/decisions/"+annsToken, "").Body.String()
+		if want != "" && !strings.Contains(page, want) || strings.Contains(page, "Asked for by") != (want != "") || strings.Contains(page, "key_") {
+			t.Errorf("%s: the page has not %q: %s", asker, want, page)
+		}
+	}
 }
 
 // Programs that look for harm in mail open the link in each way that they know; then the person decides.

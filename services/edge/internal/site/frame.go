@@ -8,6 +8,8 @@ import (
 	"html/template"
 	"maps"
 	"strings"
+
+	"switchyard.dev/services/platform/apidoc"
 )
 
 //go:embed assets
@@ -29,10 +31,12 @@ type view struct {
 	In        string // the title of its group
 	Home      bool
 	Find      bool // the page of the search
+	Missing   bool // the answer to a path that there is not
 	Body      template.HTML
 	Groups    []groupView
 	Reference string
 	path      string
+	root      string // of links; empty for ones that are relative to path
 }
 
 type groupView struct {
@@ -49,7 +53,12 @@ type pageView struct {
 }
 
 // To returns the link to a path of the site.
-func (v view) To(path string) string { return relative(v.path, path) }
+func (v view) To(path string) string {
+	if v.root != "" {
+		return v.root + path
+	}
+	return relative(v.path, path)
+}
 
 // relative returns the link from one path of the site to another.
 func relative(from, to string) string { return strings.Repeat("../", strings.Count(from, "/")) + to }
@@ -74,12 +83,20 @@ func (c *contents) files(reference string) (map[string][]byte, error) {
 	if files["index.js"], err = index(pages); err != nil {
 		return nil, err
 	}
+	files["icon.svg"] = apidoc.Icon
 	for _, name := range []string{"site.css", "page.js", "search.js"} {
 		if files[name], err = assets.ReadFile("assets/" + name); err != nil {
 			return nil, err
 		}
 	}
 	return files, nil
+}
+
+// missing returns the page for a path that there is not below root.
+func (c *contents) missing(root, reference string) ([]byte, error) {
+	v := c.view("", nil, reference)
+	v.Title, v.Find, v.Missing, v.root = "This page does not exist", false, true, root
+	return execute(v)
 }
 
 // pages returns the pages of all documents in their order.

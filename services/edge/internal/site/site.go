@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 
 	"switchyard.dev/services/platform/apidoc"
@@ -25,18 +26,40 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // media are the types of the site's files.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".png": "image/png",
+	".svg": apidoc.IconType,
 }
 
 //go:embed documents
 var documents embed.FS
 
-// served returns the files that Handlers serves, which are made once.
-var served = sync.OnceValues(func() (map[string][]byte, error) { return files(".." + apidoc.PagePath) })
+// reference is the link from the first page to that of the customers' routes.
+const reference = ".." + apidoc.PagePath
+
+// What is served is made once: the files of Handlers, and the page of Missing.
+var (
+	served = sync.OnceValues(func() (map[string][]byte, error) { return files(reference) })
+	lost   = sync.OnceValues(func() ([]byte, error) {
+		c, err := embedded()
+		if err != nil {
+			return nil, err
+		}
+		return c.missing(Prefix, reference)
+	})
+)
 
 // Files returns the files of the site by path, for any web server or for a browser alone.
 func Files() (map[string][]byte, error) { return files("") }
 
 func files(reference string) (map[string][]byte, error) {
+	c, err := embedded()
+	if err != nil {
+		return nil, err
+	}
+	return c.files(reference)
+}
+
+// embedded returns the contents of this release.
+func embedded() (*contents, error) {
 	folder, err := fs.Sub(documents, "documents")
 	if err != nil {
 		return nil, err
@@ -45,10 +68,10 @@ func files(reference string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("documents: %w", err)
 	}
-	return c.files(reference)
+	return c, nil
 }
 
-// Handlers returns the handlers of the site's files by path.
+// Handlers returns the handlers of the site's files by path. A folder's index is at the path of the folder, too.
 func Handlers() (map[string]http.Handler, error) {
 	texts, err := served()
 	if err != nil {
@@ -61,9 +84,28 @@ func Handlers() (map[string]http.Handler, error) {
 			return nil, fmt.Errorf("site of documents: %s: no media type for its extension", name)
 		}
 		handlers[Prefix+name] = apidoc.Fixed(kind, text, headers...)
+		if folder, index := strings.CutSuffix(name, homePage); index {
+			handlers[Prefix+folder] = handlers[Prefix+name]
+		}
 	}
-	handlers[Prefix] = handlers[Prefix+homePage]
 	return handlers, nil
+}
+
+// Missing answers a request for a path that there is not with a page that leads to the search.
+func Missing(w http.ResponseWriter) error {
+	page, err := lost()
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		w.Header().Set(headers[i], headers[i+1])
+	}
+	w.Header().Set("Content-Type", media[".html"])
+	w.Header().Set("Vary", "Accept")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = w.Write(page) // The client may have disconnected.
+	return nil
 }
 
 // headers are those of each file, as pairs of name and value.

@@ -7,7 +7,7 @@ import { el, field, table } from "./dom.js";
 import { list, say, submit } from "./page.js";
 import { planChoice } from "./plans.js";
 import { rateFields } from "./ratelimit.js";
-import { money, t, time } from "./text.js";
+import { money, price, t, time } from "./text.js";
 
 export async function account(content) {
   const at = `/admin/v1/organizations/${encodeURIComponent(acting.organization)}`;
@@ -64,7 +64,7 @@ async function showCredits(at, place) {
     { label: t("ends-at"), cell: (g) => time(g.expires_at) },
   ], items), async (path) => {
     const answer = await admin("GET", path);
-    balance.textContent = t("balance", { amount: money(answer.balance_cents) });
+    balance.textContent = t("balance", { amount: price(Number(answer.balance_pico_usd)) });
     return answer;
   });
 }
@@ -84,7 +84,7 @@ function grantForm(at, show) {
       await show();
       say(t("granted"));
     }),
-  }, field(t("amount-dollars"), amount), field(t("ends-at"), ends), field(t("note"), note),
+  }, field(t("amount-dollars"), amount), field(t("ends-at-day"), ends), field(t("note"), note),
   el("button", { class: "main", type: "submit" }, t("grant")));
 }
 

@@ -1,7 +1,8 @@
 // Which organization, owner and user the views of an organization act for. The choice lasts as long as the tab.
 
-import { at, send } from "./api.js";
+import { at, Declined, query, send } from "./api.js";
 import { state } from "./page.js";
+import { t } from "./text.js";
 
 const kept = "acting";
 export const acting = { organization: "", owner: "", user: "" };
@@ -30,6 +31,18 @@ export function restore() {
     choose({});
   }
 }
+
+let sure = ""; // the organization whose name is known to be right
+
+// confirmName asks before the first change in the place of an organization that no key belongs to: its name may be mistyped.
+async function confirmName(method, url) {
+  const { organization } = acting;
+  if (method === "GET" || organization === sure || !url.includes(`/${encodeURIComponent(organization)}/`)) return;
+  const { organizations: [first] } = await admin("GET", query("/organizations", { prefix: organization, limit: 1 }));
+  if (first?.organization_id !== organization && !confirm(t("act-for-unknown", { organization }))) throw new Declined();
+  sure = organization;
+}
+at.before = confirmName;
 
 // personal reports whether a view shows one user's own records.
 export function personal(place) {

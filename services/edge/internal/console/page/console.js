@@ -54,9 +54,7 @@ start({
   groups,
   session: () => admin("GET", "/session"),
   name: () => t("signed-in", { operator: state.session.operator }),
-  leave: async () => {
-    await admin("DELETE", "/session");
-    forget();
-  },
+  leave: () => admin("DELETE", "/session"),
+  left: forget,
   welcome: signIn,
 });

@@ -8,9 +8,12 @@ export class Failure extends Error {
   }
 }
 
+// Declined is thrown by a call that the person doesn't confirm.
+export class Declined extends Error {}
+
 // at is where operations are. In the console, scope names the organization in whose place the customers' operations are
-// called, headers and user the owner and the user.
-export const at = { api: new URL("api", document.baseURI).pathname, scope: "", headers: {}, user: "" };
+// called, headers and user the owner and the user. Each call waits for before(method, url), which may throw.
+export const at = { api: new URL("api", document.baseURI).pathname, scope: "", headers: {}, user: "", before: async () => {} };
 
 // address returns the address of a customers' operation.
 export function address(path) {
@@ -23,6 +26,7 @@ export function call(method, path, body) {
 }
 
 export async function send(method, url, body, headers = {}) {
+  await at.before(method, url);
   const response = await fetch(url, {
     method,
     headers: { "X-Switchyard-Portal": "1", ...headers, ...(body && { "Content-Type": "application/json" }) },

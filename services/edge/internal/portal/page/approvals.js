@@ -52,6 +52,9 @@ function standingOf() {
 
 const name = (of) => visible([of.server_id, of.tool].filter(Boolean).join("/"));
 
+// asker returns who asks. The id of a key says something to operators only.
+const asker = ({ requested_by: by }) => (by.startsWith("key_") && !state.session.operator ? "" : by);
+
 // approval shows one approval. What callers and servers say is shown so that no character hides.
 function approval(a, decide) {
   const title = name(a);
@@ -61,7 +64,7 @@ function approval(a, decide) {
     call?.unknown_ref && el("p", { class: "fault" }, t("approval-unknown", { ref: call.unknown_ref })),
     facts([
       [t("status"), statusText(a.status)],
-      [t("requested-by"), visible([a.requested_by, a.run_id].filter(Boolean).join(" · "))],
+      [t("requested-by"), visible([asker(a), a.run_id].filter(Boolean).join(" · "))],
       [t("arguments"), a.arguments === null ? "" : el("pre", {}, visible(JSON.stringify(a.arguments, null, 1)))],
       [t("redacted"), call?.redacted.join(", ")],
       [t("description"), visible(a.description)],

@@ -1,6 +1,6 @@
 import { call, webhooks } from "./api.js";
 import { el, field, table } from "./dom.js";
-import { button, act, list, may, reveal, say } from "./page.js";
+import { button, list, may, reveal, say, submit } from "./page.js";
 import { t } from "./text.js";
 
 const path = `${webhooks}/endpoints`;
@@ -62,12 +62,12 @@ function actions(endpoint, show, revealed) {
 }
 
 function form(show, revealed) {
-  const url = el("input", { type: "url", required: true, maxlength: 2048, placeholder: "https://", id: "endpoint-url" });
-  const types = el("input", { required: true, value: "*", id: "endpoint-types" });
-  const note = el("input", { maxlength: 512, id: "endpoint-note" });
+  const url = el("input", { name: "url", type: "url", required: true, maxlength: 2048, placeholder: "https://", id: "endpoint-url" });
+  const types = el("input", { name: "event_types", required: true, value: "*", id: "endpoint-types" });
+  const note = el("input", { name: "description", maxlength: 512, id: "endpoint-note" });
   const own = el("select", { id: "endpoint-secret" }, ["own", "organization"].map((whose) => el("option", { value: whose }, t(`secret-${whose}`))));
   return el("form", {
-    class: "form", "aria-label": t("new-endpoint"), onsubmit: act(async (event) => {
+    class: "form", "aria-label": t("new-endpoint"), onsubmit: submit(async (event) => {
       const made = await call("POST", path, {
         url: url.value, event_types: types.value.split(",").map((x) => x.trim()).filter(Boolean), description: note.value,
         ...(own.value === "own" && { signing_mode: "endpoint_body", generate_secret: true }),

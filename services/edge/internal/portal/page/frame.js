@@ -7,8 +7,8 @@ import { language, load, t } from "./text.js";
 const $ = (id) => document.getElementById(id);
 
 // pages say what is framed: groups() returns the groups of views, each with a label or none, session() asks for the
-// session, name() returns whose pages these are, leave() ends the session, and welcome(content), which may be absent,
-// shows what there is without a session.
+// session, name() returns whose pages these are, leave() ends the session, and left(), which may be absent, forgets it.
+// welcome(content), which may be absent, shows what there is without a session.
 let pages;
 let end = () => {}; // ends what the view before has started
 let shown = 0; // the number of the view that is shown last
@@ -69,17 +69,29 @@ export async function enter() {
     state.session = await pages.session();
   } catch (error) {
     if (error.status !== 401 || !pages.welcome) throw error;
-    state.session = null;
-    frame();
-    await show(t("sign-in"), false, pages.welcome);
+    await welcome();
     return;
   }
   frame();
   await route(false);
 }
 
+async function welcome() {
+  state.session = null;
+  frame();
+  await show(t("sign-in"), false, pages.welcome);
+}
+
+// signInAgain shows what there is without a session to a person whose session has ended, and says why.
+async function signInAgain() {
+  await welcome();
+  $("failure").textContent = t("sign-in-again");
+  $("view").focus();
+}
+
 export async function start(of) {
   pages = of;
+  if (pages.welcome) state.ended = signInAgain;
   $("skip").onclick = (event) => { event.preventDefault(); $("view").focus(); };
   $("language").onchange = act(async ({ target }) => {
     localStorage.setItem("language", target.value);
@@ -89,7 +101,8 @@ export async function start(of) {
     else if (pages.welcome) await enter();
   });
   $("leave").onclick = act(async () => {
-    await pages.leave();
+    await pages.leave().catch((error) => { if (error.status !== 401) throw error; }); // It has ended before.
+    pages.left?.();
     location.replace($("return").hidden ? document.baseURI.split("#")[0] : $("return").href);
   });
   window.addEventListener("hashchange", () => { if (state.session) route(true).catch(fail); });

@@ -1,10 +1,12 @@
 // What views share: the session, messages, and lists by pages.
 
-import { call, query } from "./api.js";
+import { call, Declined, query } from "./api.js";
 import { el, field } from "./dom.js";
 import { t } from "./text.js";
 
-export const state = { session: null };
+// state is the session, and ended(), which is called when a call finds that it has ended; null where pages have nothing to show
+// without one.
+export const state = { session: null, ended: null };
 
 // alone matches scopes that no area includes.
 const alone = /:(decide|mint|approvers:write)$/;
@@ -23,6 +25,14 @@ export function say(text) {
 }
 
 export function fail(error) {
+  if (error instanceof Declined) {
+    say(t("unchanged"));
+    return;
+  }
+  if (error.status === 401 && state.session && state.ended) {
+    state.ended().catch(fail);
+    return;
+  }
   document.getElementById("status").textContent = "";
   document.getElementById("failure").textContent = error.status === 401 ? t("session.ended") : t("failed", { reason: error.message });
 }

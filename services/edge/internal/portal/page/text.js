@@ -16,8 +16,9 @@ export function t(key, values = {}) {
   return (texts[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
 
+// time returns a moment in UTC, as filters and days are.
 export function time(text) {
-  return text ? new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text)) : "";
+  return text ? new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", timeZone: "UTC" }).format(new Date(text)) : "";
 }
 
 export function day(text) {

@@ -1,5 +1,5 @@
-// Finds sections that hold all words of the query, in the index that index.js declares. The order: words in a section's
-// title count more than those in the page's, and these more than those in the text.
+// Finds sections that hold words of the query, in the index that index.js declares. The order: sections that hold more of the
+// words come first; words in a section's title count more than those in the page's, and these more than those in the text.
 
 const most = { words: 8, results: 40, around: 90 };
 const field = document.getElementById("words");
@@ -15,14 +15,16 @@ function wordsOf(query) {
   return [...new Set(query.toLowerCase().split(/\s+/).filter((word) => word !== ""))].slice(0, most.words);
 }
 
+// score returns how many of the words an entry holds, and how well it fits.
 function score({ link, lower: [section, page, text], section: title }, words) {
   let total = 0;
+  let held = 0;
   for (const word of words) {
     const here = (section.includes(word) ? 12 : 0) + (page.includes(word) ? (title === "" ? 10 : 4) : 0) + Math.min(text.split(word, 5).length - 1, 4);
-    if (here === 0) return 0;
+    if (here > 0) held++;
     total += here;
   }
-  return minor.test(link) ? total / 3 : total;
+  return { held, fit: minor.test(link) ? total / 3 : total };
 }
 
 // excerpt returns the text around the first word that it holds, with all words marked.
@@ -56,13 +58,21 @@ function itemOf(entry, words) {
   return item;
 }
 
+// summary says how many sections hold all words, and how many hold some of them.
+function summary(hits, words) {
+  const all = hits.filter((hit) => hit.held === words.length).length;
+  const some = hits.length - all;
+  const first = hits.length > most.results ? `, the first ${most.results} are shown` : "";
+  if (words.length === 1) return `${all} found${first}`;
+  return `${all} found with all words${some > 0 ? `, ${some} with some of them` : ""}${first}`;
+}
+
 function find() {
   const words = wordsOf(field.value);
-  const hits = words.length === 0 ? [] : entries.map((entry) => ({ entry, score: score(entry, words) }))
-    .filter((hit) => hit.score > 0).sort((a, b) => b.score - a.score);
+  const hits = entries.map((entry) => ({ entry, ...score(entry, words) })).filter((hit) => hit.held > 0)
+    .sort((a, b) => b.held - a.held || b.fit - a.fit);
   results.replaceChildren(...hits.slice(0, most.results).map((hit) => itemOf(hit.entry, words)));
-  found.textContent = words.length === 0 ? "Type words that are all in what you look for." : `${hits.length} found`
-    + (hits.length > most.results ? `, the first ${most.results} are shown` : "");
+  found.textContent = words.length === 0 ? "Type words that are in what you look for." : summary(hits, words);
 }
 
 field.value = (new URLSearchParams(location.search).get("q") ?? "").slice(0, 100);
