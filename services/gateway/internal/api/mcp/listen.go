@@ -78,7 +78,9 @@ func (x *exchange) listen(ctx context.Context) {
 	} else {
 		err = x.handler.Notices.Listen(ctx, &notice.Listener{
 			Asker: x.asker, Server: x.server, Of: of, Begin: begin,
-			Changed: func(kind toolcall.Listed, _ notice.State) { x.notify(listed[kind].method, map[string]any{"_meta": meta}) },
+			Changed: func(kind toolcall.Listed, _ notice.State) {
+				x.notify(listed[kind].method, map[string]any{"_meta": meta})
+			},
 		})
 	}
 	cancel()
