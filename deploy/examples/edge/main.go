@@ -28,8 +28,7 @@ func run(ctx context.Context) error {
 		Model:    "default",
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("What does a switchyard do?")},
 	})
-	var refused *openai.Error
-	if errors.As(err, &refused) { // Its own text leaves out the message.
+	if refused, ok := errors.AsType[*openai.Error](err); ok { // Its own text leaves out the message.
 		return fmt.Errorf("chat: %d %s: %s", refused.StatusCode, refused.Code, refused.Message)
 	}
 	if err != nil {
