@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-# Guided builds compile everything anew for each program; images and load tests have them. Without the folder of the
+# Guided builds compile everything anew for each program; releases and load tests have them. Without the folder of the
 # source in what is compiled, every clone on the machine uses what another one has compiled.
 export GOFLAGS := $(GOFLAGS) -pgo=off -trimpath
 

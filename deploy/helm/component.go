@@ -30,6 +30,7 @@ var components = []component{
 	{"prometheus", `.Values.components.prometheus`},
 	{"backlog", `(eq .Values.components.backlog "adapter")`},
 	{"keda", `(eq .Values.components.backlog "keda")`},
+	{"gateway-api", `.Values.components.gatewayApi`},
 	{"mtls", `.Values.components.mtls`},
 	{"signing-keys", `.Values.components.signingKeys`},
 	{"spool-volumes", `.Values.components.spoolVolumes`},

@@ -19,6 +19,20 @@ type node struct {
 	extra  []string // lines behind the fields or items
 }
 
+// child returns a field of a mapping, or of the first item of a sequence, or nil.
+func (n *node) child(key string) *node {
+	if n == nil {
+		return nil
+	}
+	if len(n.items) > 0 {
+		return n.items[0].node.child(key)
+	}
+	if i := slices.IndexFunc(n.fields, func(p part) bool { return p.key == key }); i >= 0 {
+		return n.fields[i].node
+	}
+	return nil
+}
+
 // A part is a field or an item, and when it is there. Fields of one key exclude each other.
 type part struct {
 	key  string

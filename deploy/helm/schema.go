@@ -41,6 +41,9 @@ var rules = []struct {
 		"type": "object", "additionalProperties": rule{"type": []string{"string", "null"}},
 		"properties": rule{"nginx.ingress.kubernetes.io/backend-protocol": false},
 	}},
+	{"gatewayApi.name", rule{"type": "string", "pattern": dnsName}},
+	{"stores.networks", list(rule{"type": "string", "pattern": `^([0-9.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)/[0-9]{1,3}$`})},
+	{"stores.*Ports", rule{"type": "array", "minItems": 1, "items": rule{"type": "integer", "minimum": 1, "maximum": 65535}}},
 	{"*.resources", rule{
 		"type": "object", "required": []string{"requests", "limits"}, "additionalProperties": false,
 		"properties": rule{"requests": amounts("cpu", "memory"), "limits": amounts("memory")},
@@ -49,12 +52,16 @@ var rules = []struct {
 	{"*.autoscaling.min", rule{"type": "integer", "minimum": 1, "maximum": 1000}},
 	{"*.autoscaling.max", rule{"type": "integer", "minimum": 1, "maximum": 1000}},
 	{"*.autoscaling.cpu", rule{"type": "integer", "minimum": 1, "maximum": 1000}},
-	{"*.serviceAccount.annotations", rule{"type": "object", "additionalProperties": rule{"type": "string"}}},
-	{"*.nodeSelector", rule{"type": "object", "additionalProperties": rule{"type": "string"}}},
+	{"*.serviceAccount.annotations", texts},
+	{"*.service.annotations", texts},
+	{"prometheus.labels", texts},
+	{"*.nodeSelector", texts},
 	{"*.podLabels", rule{ // those of the manifests select pods
 		"type": "object", "additionalProperties": rule{"type": "string"},
 		"patternProperties": rule{`^(app\.kubernetes\.io|switchyard\.dev)/`: false},
 	}},
+	{"*.terminationGracePeriodSeconds", rule{"type": "integer", "minimum": 1}},
+	{"*.migration.databaseUrlKey", rule{"type": "string", "pattern": `^[-._a-zA-Z0-9]+$`}},
 	{"*.tolerations", list(rule{"type": "object"})},
 	{"*.extraVolumes", list(rule{"type": "object", "required": []string{"name"}})},
 	{"*.extraVolumeMounts", list(rule{"type": "object", "required": []string{"name", "mountPath"}})},
@@ -74,6 +81,9 @@ var rules = []struct {
 	{"secrets.*", rule{"type": "string", "pattern": dnsName}},
 	{"configMaps.*", rule{"type": "string", "pattern": dnsName}},
 }
+
+// texts is the schema of fields that are the operator's.
+var texts = rule{"type": "object", "additionalProperties": rule{"type": "string"}}
 
 // list is the schema of a list whose items are the operator's.
 func list(item rule) rule { return rule{"type": "array", "items": item} }

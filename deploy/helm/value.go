@@ -22,6 +22,7 @@ func newValues() *values {
 	for _, c := range []string{"ingress", "otel", "prometheus", "mtls", "spoolVolumes"} {
 		v.set("components."+c, true)
 	}
+	v.set("components.gatewayApi", false)
 	v.set("components.signingKeys", false)
 	v.set("components.backlog", "adapter")
 	v.set("image.registry", "registry.example.com/switchyard")

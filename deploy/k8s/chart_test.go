@@ -117,6 +117,8 @@ func TestChartEqualsOverlays(t *testing.T) {
 		{"", []string{"keda", "spool-volumes"}, "components: {ingress: false, otel: false, prometheus: false, mtls: false, backlog: keda}"},
 		{"", []string{"prometheus", "keda", "mtls", "signing-keys"}, "components: {ingress: false, otel: false, spoolVolumes: false, backlog: keda, signingKeys: true}"},
 		{"", []string{"ingress", "backlog", "signing-keys", "spool-volumes"}, "components: {otel: false, prometheus: false, mtls: false, signingKeys: true}"},
+		{"", []string{"gateway-api", "mtls"}, "components: {ingress: false, otel: false, prometheus: false, spoolVolumes: false, backlog: none, gatewayApi: true}"},
+		{"", []string{"ingress", "gateway-api"}, "components: {otel: false, prometheus: false, mtls: false, spoolVolumes: false, backlog: none, gatewayApi: true}"},
 		{"", []string{"ingress", "otel", "mtls", "spool-volumes"}, "components: {prometheus: false, backlog: none}"},
 	}
 	var values []string

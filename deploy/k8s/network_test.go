@@ -3,12 +3,17 @@
 package k8s_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Pods reach stores that are labelled in every namespace: a selector of pods alone would mean those of their own one.
@@ -18,7 +23,7 @@ func TestPodsReachStoresOfAllNamespaces(t *testing.T) {
 		found := 0
 		for name, o := range byName(t, text) {
 			rules, _ := at(o, "spec.egress").([]any)
-			for _, rule := range rules {
+			for i, rule := range rules {
 				peers, _ := at(rule, "to").([]any)
 				for _, peer := range peers {
 					labels, _ := at(peer, "podSelector.matchLabels").(map[string]any)
@@ -29,11 +34,71 @@ func TestPodsReachStoresOfAllNamespaces(t *testing.T) {
 					if all, ok := at(peer, "namespaceSelector").(map[string]any); !ok || len(all) > 0 {
 						t.Errorf("%s: %s lets pods reach stores of their own namespace only", overlay, name)
 					}
+					if i != 1 {
+						t.Errorf("%s: overlays know the rule for stores as the second, and %s has it at %d", overlay, name, i)
+					}
 				}
 			}
 		}
 		if want := 2*len(services) + 1; found != want { // each service and its migration, and control
 			t.Errorf("%s: %d rules lead to stores, want %d", overlay, found, want)
+		}
+	}
+}
+
+// The page's patch lets pods reach the networks of stores as the chart's value does: services, control and migrations.
+func TestOverlaysLeadToStores(t *testing.T) {
+	const network = "10.20.0.0/16"
+	patch := quoted(t, "../examples/start/cluster.md", `(?s)\n(  - target: {kind: NetworkPolicy.*?)\n  - target`, `(?s)^.*$`)
+	dir := overlayOf(t, []string{"ingress", "otel", "prometheus", "backlog", "mtls", "spool-volumes"})
+	file, err := os.OpenFile(filepath.Join(dir, "kustomization.yaml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString("patches:\n" + strings.ReplaceAll(patch[0], "$STORES", network))
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, text := build(t, dir)
+	want := byName(t, []byte(render(t, "stores: {networks: ["+network+"]}")[0].must(t)))
+	if diff := cmp.Diff(byName(t, text), want); diff != "" {
+		t.Errorf("the overlay differs from the chart (-kustomize +helm):\n%s", diff)
+	}
+	for _, name := range []string{"edge", "edge-migrate", "control"} {
+		if got := fmt.Sprint(at(want["NetworkPolicy/"+name], "spec.egress.1.to.1")); got != "map[ipBlock:map[cidr:"+network+"]]" {
+			t.Errorf("%s may reach %s, want the network of the stores", name, got)
+		}
+	}
+}
+
+// Services reach the ports of both stores, and migrations those of Postgres alone.
+func TestPoliciesTakeThePortsOfStores(t *testing.T) {
+	all := byName(t, []byte(render(t, "stores: {postgresPorts: [5432, 6432], redisPorts: [6380]}")[0].must(t)))
+	for name, want := range map[string]string{
+		"control": "[map[port:5432] map[port:6432] map[port:6380]]", "edge": "[map[port:5432] map[port:6432] map[port:6380]]",
+		"edge-migrate": "[map[port:5432] map[port:6432]]",
+	} {
+		if got := fmt.Sprint(at(all["NetworkPolicy/"+name], "spec.egress.1.ports")); got != want {
+			t.Errorf("%s may reach the ports %s of stores, want %s", name, got, want)
+		}
+	}
+}
+
+// Pods ask for names wherever their cluster answers: in pods, at the address of a Service, or at a link-local one.
+func TestPodsReachEveryResolver(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		_, text := build(t, overlay)
+		found := 0
+		for _, o := range byName(t, text) {
+			rules, _ := at(o, "spec.egress").([]any)
+			for _, rule := range rules {
+				if at(rule, "to") == nil && fmt.Sprint(at(rule, "ports")) == "[map[port:53 protocol:UDP] map[port:53 protocol:TCP]]" {
+					found++
+				}
+			}
+		}
+		if want := 2*len(services) + 1; found != want { // each service and its migration, and control
+			t.Errorf("%s: %d policies lead to every resolver, want %d", overlay, found, want)
 		}
 	}
 }

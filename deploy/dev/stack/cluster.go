@@ -112,6 +112,9 @@ func SetupCluster(ctx context.Context, dir, administrator string, c Cluster, out
 	if err != nil {
 		return fmt.Errorf("make the folder of the secrets: %w", err)
 	}
+	if err := v.refuseForeign(ctx, administrator); err != nil {
+		return err
+	}
 	secrets, err := c.secrets(v)
 	if err != nil {
 		return err

@@ -42,6 +42,9 @@ func TestSetupCluster(t *testing.T) {
 	if first.String() != second.String() {
 		t.Error("a second run prints other Secrets")
 	}
+	if err := SetupCluster(t.Context(), t.TempDir(), administrator, c, &second); err == nil || !strings.Contains(err.Error(), "the role edge exists") {
+		t.Errorf("another folder: %v, want a refusal to change the passwords", err)
+	}
 	secrets := make(map[string]map[string]string)
 	for decoder := yaml.NewDecoder(&first); ; {
 		var m manifest

@@ -2,9 +2,14 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Setup prepares servers that run elsewhere, such as in containers: it creates the secrets in dir and, on the
@@ -65,4 +70,33 @@ func (v vault) provision(ctx context.Context, administrator, redis string) error
 		}
 	}
 	return v.write(redisURL, redis)
+}
+
+// refuseForeign returns an error if the server has a service's role whose password is not in the folder: the setup of
+// another folder made it, and a new password would end the services that use it.
+func (v vault) refuseForeign(ctx context.Context, administrator string) error {
+	lacking := make(map[string]string)
+	for _, service := range Services {
+		if _, err := os.Stat(v.path(databasePassword(service))); errors.Is(err, os.ErrNotExist) {
+			lacking[service.schema()] = v.path(databasePassword(service))
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	conn, err := pgx.Connect(ctx, administrator)
+	if err != nil {
+		return fmt.Errorf("connect to look for roles: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var role string
+	err = conn.QueryRow(ctx, "SELECT rolname FROM pg_catalog.pg_roles WHERE rolname = ANY($1) ORDER BY 1 LIMIT 1",
+		slices.Sorted(maps.Keys(lacking))).Scan(&role)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for roles: %w", err)
+	}
+	return fmt.Errorf("the role %s exists, and %s doesn't: name the folder of the first setup, or write the role's password into that file", role, lacking[role])
 }

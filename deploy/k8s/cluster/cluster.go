@@ -8,8 +8,8 @@
 // Ingress pass connections on by labels and rules, and Certificates become Secrets.
 //
 // It has no scheduler, no network policies, no limits of resources, no users of containers and no read-only file
-// systems; autoscalers keep their bounds and measure nothing; mounted files don't follow a changed Secret; and a container
-// that ended is started again after shorter pauses.
+// systems; autoscalers keep their bounds and measure nothing; mounted files don't follow a changed Secret; a container that
+// ended is started again after shorter pauses, and a Job's in the same pod, whatever its policy.
 package cluster
 
 import (

@@ -97,7 +97,7 @@ kind: Job
 metadata: {name: migrate, namespace: shop}
 spec:
   backoffLimit: 0
-  template: {spec: {restartPolicy: OnFailure, containers: [{name: migrate, image: "registry.acme.example/switchyard/notify:v0.1.0", args: [migrate]}]}}
+  template: {spec: {restartPolicy: Never, containers: [{name: migrate, image: "registry.acme.example/switchyard/notify:v0.1.0", args: [migrate]}]}}
 `
 
 // Whatever the page has no use for is an error.

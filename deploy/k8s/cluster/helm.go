@@ -24,7 +24,7 @@ const (
 
 // Helm does what a line of Helm says: install or upgrade a release. The chart is rendered by Helm's library. Hooks before an install and an upgrade run first, by their weights, and a Job that fails ends it there.
 func (c *Cluster) Helm(ctx context.Context, r Request, out io.Writer) error {
-	k := &call{Cluster: c, Request: r, flags: map[string]string{"--namespace": "default"}, out: out}
+	k := &call{Cluster: c, Request: r, flags: map[string]string{"--namespace": "default", "--timeout": "5m"}, out: out}
 	args := r.Args
 	install := slices.Index(args, "--install")
 	if install >= 0 {
@@ -35,7 +35,7 @@ func (c *Cluster) Helm(ctx context.Context, r Request, out io.Writer) error {
 		return err
 	}
 	for _, flag := range given {
-		if flag != "--namespace" && flag != "--values" {
+		if flag != "--namespace" && flag != "--values" && flag != "--timeout" {
 			return fmt.Errorf("Error: unknown flag here: %s", flag)
 		}
 	}
@@ -127,7 +127,10 @@ func (k *call) hook(ctx context.Context, o *object) error {
 	if err != nil || o.Kind != "Job" {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel, err := k.timeout(ctx)
+	if err != nil {
+		return err
+	}
 	defer cancel()
 	return k.complete(ctx, o)
 }

@@ -131,12 +131,12 @@ func (c *Cluster) keep(ctx context.Context, p *pod) {
 func (c *Cluster) finished(p *pod, run *process.Process) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if run.Result() != nil || p.spec.RestartPolicy != "OnFailure" {
+	if run.Result() != nil || !p.spec.ends() {
 		p.restarts++
 	}
 	p.status = fmt.Sprintf("Back-off restarting failed container %s: %v\n%s", p.spec.Containers[0].Name, run.Result(), run.Tail(3))
 	switch {
-	case p.spec.RestartPolicy == "" || p.spec.RestartPolicy == "Always":
+	case !p.spec.ends():
 		return false
 	case run.Result() == nil:
 		p.result, p.status = "Complete", "Completed"

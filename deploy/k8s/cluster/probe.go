@@ -76,7 +76,7 @@ func (c *Cluster) watch(ctx context.Context, p *pod, run *process.Process) {
 		return
 	}
 	if of.ReadinessProbe == nil {
-		p.ready.Store(of.LivenessProbe != nil || p.spec.RestartPolicy != "OnFailure")
+		p.ready.Store(of.LivenessProbe != nil || !p.spec.ends())
 	}
 	var live, ready counter
 	nextLive, nextReady := time.Now(), time.Now()

@@ -48,6 +48,9 @@ type podSpec struct {
 	} `yaml:"securityContext"`
 }
 
+// ends reports whether the pod is one of a Job, which ends once its container has succeeded.
+func (s podSpec) ends() bool { return s.RestartPolicy == "OnFailure" || s.RestartPolicy == "Never" }
+
 func (s podSpec) grace() time.Duration { return time.Duration(max(s.GraceSeconds, 1)) * time.Second }
 
 type volume struct {

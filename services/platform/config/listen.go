@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -52,9 +51,11 @@ func parseListenAddress(text string) (a listenAddress, err error) {
 	if err != nil || port == "" {
 		return a, fmt.Errorf("%q: want host:port or :port", text)
 	}
-	if a.port, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
 		return a, fmt.Errorf("%q: want a port from 0 to 65535", text)
 	}
+	a.port = int(number)
 	a.host = strings.ToLower(host)
 	switch a.host {
 	case "":

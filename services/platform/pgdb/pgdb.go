@@ -4,14 +4,14 @@ package pgdb
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"strings"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/platform/secret"
 )
 
 const (
@@ -21,58 +21,35 @@ const (
 	idleUntilPing   = time.Second
 	maxConnIdle     = 5 * time.Minute
 	maxConnLifetime = 30 * time.Minute
+	defaultConns    = 4
 )
 
 // Options configure the pool of one database.
 type Options struct {
-	URL             string // postgres://user:password@host:port/database; its parameters override Open's defaults
+	URL string // postgres://user:password@host:port/database; its parameters override Open's defaults
+	// URLFile, unless empty, holds the URL in place of the field. It is read again for each new connection, so that a
+	// change of user, password or certificates needs no restart.
+	URLFile         secret.File
 	MaxConns        int32  // 0 means DefaultConns
-	DefaultConns    int32  // unless the URL has pool_max_conns; 0 means the driver's default
+	DefaultConns    int32  // unless the URL has pool_max_conns; 0 means 4, on machines of any size
 	ApplicationName string // shown in pg_stat_activity
 	// Settings are further session parameters.
 	Settings map[string]string
+	// Log says when the URL's file has changed or can't be used; nil for none.
+	Log *slog.Logger
 	// Tracer sees each statement; nil for none.
 	Tracer pgx.QueryTracer
-}
-
-// errURL replaces the driver's parse error, which quotes the URL and only tries to mask the password in it.
-var errURL = errors.New("invalid Postgres URL, want postgres://user:password@host:port/database")
-
-// CheckURL reports what is wrong with a URL, without connecting. The error doesn't contain the password.
-func CheckURL(url string) error {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return errURL
-	}
-	return configure(cfg.ConnConfig, nil)
 }
 
 // Open returns a pool and verifies it with a ping, so that a wrong setting fails the start and not the first request.
 // No error contains the password. The session's defaults are a statement timeout of 30 s and an idle-in-transaction
 // timeout of 10 s.
 func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(o.URL)
+	cfg, err := o.configuration(ctx)
 	if err != nil {
-		return nil, errURL
-	}
-	settings := map[string]string{
-		"application_name":                    o.ApplicationName,
-		"statement_timeout":                   "30s",
-		"idle_in_transaction_session_timeout": "10s",
-		"timezone":                            "UTC",
-	}
-	maps.Copy(settings, o.Settings)
-	if err := configure(cfg.ConnConfig, settings); err != nil {
 		return nil, err
 	}
-	switch {
-	case o.MaxConns > 0:
-		cfg.MaxConns = o.MaxConns
-	case o.DefaultConns > 0 && !hasPoolSize(o.URL):
-		cfg.MaxConns = o.DefaultConns
-	}
 	cfg.AfterConnect = writeUUIDs
-	cfg.ConnConfig.Tracer = o.Tracer
 	cfg.HealthCheckPeriod = healthPeriod
 	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return p.IdleDuration > idleUntilPing || hasPendingData(p.Conn.PgConn().Conn())
@@ -91,29 +68,6 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("reach Postgres: %w", err)
 	}
 	return pool, nil
-}
-
-// hasPoolSize reports whether a URL says how large its pool is, which pgxpool takes out of the parameters.
-func hasPoolSize(url string) bool {
-	cfg, err := pgx.ParseConfig(url)
-	return err == nil && cfg.RuntimeParams["pool_max_conns"] != ""
-}
-
-// configure bounds the connect time and adds the settings that the URL doesn't contain. A password with an unescaped
-// slash would be parsed as part of the database's name, which the driver's errors show; configure refuses such a URL.
-func configure(cfg *pgx.ConnConfig, settings map[string]string) error {
-	if strings.Contains(cfg.Database, "@") {
-		return errURL
-	}
-	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = connectTimeout
-	}
-	for name, value := range settings {
-		if _, set := cfg.RuntimeParams[name]; !set && value != "" {
-			cfg.RuntimeParams[name] = value
-		}
-	}
-	return nil
 }
 
 // InTx runs fn in a transaction. It commits if fn returns nil and rolls back if fn returns an error or panics. An error

@@ -46,6 +46,7 @@ func TestPoolSize(t *testing.T) {
 		options pgdb.Options
 		want    int32
 	}{
+		{"no default", pgdb.Options{URL: base}, 4}, // The driver's own is that of the machine's cores, if it has more than 4.
 		{"a default", pgdb.Options{URL: base, DefaultConns: 16}, 16},
 		{"the URL before a default", pgdb.Options{URL: base + "&pool_max_conns=6", DefaultConns: 16}, 6},
 		{"a fixed size", pgdb.Options{URL: base + "&pool_max_conns=6", MaxConns: 2}, 2},
@@ -74,6 +75,7 @@ func TestOpenErrorsHideThePassword(t *testing.T) {
 		"keywords, quoted":  "host=127.0.0.1 password='" + secret + " port=1",
 		"another scheme":    "mysql://app:" + secret + "@127.0.0.1/db",
 		"nothing but it":    secret,
+		"nothing":           "",
 		"control character": "postgres://app:" + secret + "\x7f@127.0.0.1/db",
 	} {
 		t.Run(name, func(t *testing.T) {

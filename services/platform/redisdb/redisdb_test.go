@@ -2,7 +2,11 @@ package redisdb_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +50,7 @@ func FuzzKeyIsInjective(f *testing.F) {
 
 func TestOpenWithoutServer(t *testing.T) {
 	t.Parallel()
-	c, err := redisdb.Open(t.Context(), "redis://127.0.0.1:1", "p")
+	c, err := redisdb.Open(t.Context(), redisdb.Options{URL: "redis://127.0.0.1:1", Prefix: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +63,7 @@ func TestOpenWithoutServer(t *testing.T) {
 func TestOpenBoundsEachCommand(t *testing.T) {
 	t.Parallel()
 	o := func(url string) *redis.Options {
-		c, err := redisdb.Open(t.Context(), url, "p")
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Prefix: "p"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +90,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	defer l.Close()
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
-	c, err := redisdb.Open(left, "redis://"+l.Addr().String()+"?read_timeout=1h", "p")
+	c, err := redisdb.Open(left, redisdb.Options{URL: "redis://" + l.Addr().String() + "?read_timeout=1h", Prefix: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +115,7 @@ func TestErrorsHideThePassword(t *testing.T) {
 		secret,
 		"",
 	} {
-		c, err := redisdb.Open(t.Context(), url, "p")
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Prefix: "p"})
 		if err == nil {
 			c.Close()
 			t.Errorf("%q: opened", url)
@@ -122,7 +126,7 @@ func TestErrorsHideThePassword(t *testing.T) {
 
 	server := testkit.Redis(t).Options().Addr
 	for _, url := range []string{"redis://app:" + secret + "@" + server, "redis://app:" + secret + "@127.0.0.1:1"} {
-		c, err := redisdb.Open(t.Context(), url, "p")
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Prefix: "p"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,5 +147,40 @@ func TestClient(t *testing.T) {
 	}
 	if got, err := c.Get(t.Context(), c.Prefix+":a:b").Result(); err != nil || got != "1" {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// A start says that Redis is in cluster mode, in which scripts and reads of several keys fail.
+func TestClusterModeIsLogged(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("no redis-server is installed")
+	}
+	open := func(url string) string {
+		var lines testkit.Buffer
+		c, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Log: slog.New(slog.NewTextHandler(&lines, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return lines.String()
+	}
+	address := testkit.FreeAddress(t)
+	host, port, _ := net.SplitHostPort(address)
+	_, bus, _ := net.SplitHostPort(testkit.FreeAddress(t))
+	server := exec.CommandContext(t.Context(), program, "--bind", host, "--port", port, "--cluster-enabled", "yes", "--cluster-port", bus, "--save", "", "--dir", t.TempDir())
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Wait() }) // The test's context ends it.
+	testkit.Wait(t, 10*time.Second, "the log of a server in cluster mode", func() error {
+		if got := open("redis://" + address); strings.Count(got, "cluster mode") != 1 {
+			return errors.New(got)
+		}
+		return nil
+	})
+	if got := open("redis://" + testkit.Redis(t).Options().Addr); got != "" {
+		t.Errorf("the log of another server has %q", got)
 	}
 }

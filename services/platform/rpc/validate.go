@@ -3,6 +3,8 @@ package rpc
 import (
 	"bytes"
 	"encoding/base32"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,26 +29,27 @@ type violation interface {
 // breaks. Messages without rules pass.
 func Validate(m any) error {
 	if message, ok := m.(proto.Message); ok {
-		if path := zeroByte(message.ProtoReflect()); path != "" {
-			return apierr.Invalid(path, "must not hold a zero byte")
+		if path, rule := unfit(message.ProtoReflect()); path != "" {
+			return apierr.Invalid(path, rule)
 		}
 	}
 	return applyRules(m)
 }
 
-// ValidateRead is Validate for a message whose strings were all read from the given JSON texts. It is cheaper, because
-// it searches the texts for a zero byte instead of the message.
+// ValidateRead is Validate for a message whose values were all read from the given JSON texts. It is cheaper, because it
+// searches the texts for what no field may hold instead of the message.
 func ValidateRead(m any, texts ...[]byte) error {
 	for _, text := range texts {
-		if bytes.Contains(text, escapedZero) {
+		if slices.ContainsFunc(unfitTexts, func(unfit []byte) bool { return bytes.Contains(text, unfit) }) {
 			return Validate(m)
 		}
 	}
 	return applyRules(m)
 }
 
-// escapedZero is the only form in which JSON can contain a zero byte.
-var escapedZero = []byte(`\u0000`)
+// unfitTexts are in every JSON that contains a zero byte, or a number that is not finite (ProtoJSON), whose name may be
+// written with escapes.
+var unfitTexts = [][]byte{[]byte(`\u00`), []byte(`"NaN"`), []byte(`Infinity"`)}
 
 // applyRules applies the generated rules only.
 func applyRules(m any) error {
@@ -72,43 +75,58 @@ func applyRules(m any) error {
 	}
 }
 
-// zeroByte returns the path of a string that contains U+0000, which JSON can carry and Postgres can't store, or "" if
-// there is none.
-func zeroByte(m protoreflect.Message) (path string) {
+// The rules for values of every field.
+const (
+	ruleZeroByte = "must not hold a zero byte"
+	ruleFinite   = "must be a finite number"
+)
+
+// unfit returns the path of a value that no field may hold and the rule that it breaks, or "" if there is none: a string
+// with U+0000, which JSON can carry and Postgres can't store, and a number that is not finite, which every bound of the
+// generated rules lets pass.
+func unfit(m protoreflect.Message) (path, rule string) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		name := string(field.Name())
 		switch {
 		case field.IsMap():
 			value.Map().Range(func(key protoreflect.MapKey, item protoreflect.Value) bool {
-				path = within(name, zeroByteIn(field.MapValue(), item)+zeroByteIn(field.MapKey(), key.Value()))
+				if path, rule = unfitIn(field.MapKey(), key.Value()); path == "" {
+					path, rule = unfitIn(field.MapValue(), item)
+				}
+				path = within(name, path)
 				return path == ""
 			})
 		case field.IsList():
 			for i := 0; i < value.List().Len() && path == ""; i++ {
-				if path = zeroByteIn(field, value.List().Get(i)); path != "" {
+				if path, rule = unfitIn(field, value.List().Get(i)); path != "" {
 					path = within(name+"["+strconv.Itoa(i)+"]", path)
 				}
 			}
 		default:
-			path = within(name, zeroByteIn(field, value))
+			path, rule = unfitIn(field, value)
+			path = within(name, path)
 		}
 		return path == ""
 	})
-	return path
+	return path, rule
 }
 
-// zeroByteIn is zeroByte for one value; "." stands for the value itself.
-func zeroByteIn(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
+// unfitIn is unfit for one value; "." stands for the value itself.
+func unfitIn(field protoreflect.FieldDescriptor, value protoreflect.Value) (path, rule string) {
 	switch field.Kind() {
 	case protoreflect.StringKind:
 		if strings.IndexByte(value.String(), 0) >= 0 {
-			return "."
+			return ".", ruleZeroByte
+		}
+	case protoreflect.DoubleKind, protoreflect.FloatKind:
+		if n := value.Float(); math.IsNaN(n) || math.IsInf(n, 0) {
+			return ".", ruleFinite
 		}
 	case protoreflect.MessageKind:
-		return zeroByte(value.Message())
+		return unfit(value.Message())
 	default:
 	}
-	return ""
+	return "", ""
 }
 
 func within(name, path string) string {

@@ -113,6 +113,9 @@ func TestPool(t *testing.T) {
 				if err := pool.Ping(ctx); err != nil {
 					t.Errorf("ping: %v", err)
 				}
+				if pool.Config().BeforeConnect == nil {
+					t.Error("new connections don't follow the URL's file")
+				}
 			})
 		})
 	}
@@ -127,6 +130,9 @@ func TestRedis(t *testing.T) {
 		}
 		if err := client.Ping(ctx).Err(); err != nil {
 			t.Errorf("ping: %v", err)
+		}
+		if client.Options().CredentialsProviderContext == nil {
+			t.Error("new connections don't follow the URL's file")
 		}
 		if key := client.Key("a"); key != "shop:a" {
 			t.Errorf("key %s, want shop:a", key)
@@ -147,8 +153,10 @@ func TestStoresNameTheirSetting(t *testing.T) {
 	missing := secret.File(filepath.Join(t.TempDir(), "missing"))
 	_, err := service.OpenPool(t.Context(), service.Database{Setting: "SHOP_DATABASE_URL_FILE", URLFile: missing})
 	wantSetting(t, err, "SHOP_DATABASE_URL_FILE: ")
-	_, err = service.OpenRedis(t.Context(), service.Redis{Setting: "SHOP_REDIS_URL_FILE", URLFile: missing})
+	_, err = service.OpenRedis(t.Context(), service.Redis{Settings: "SHOP_REDIS_", URLFile: missing})
 	wantSetting(t, err, "SHOP_REDIS_URL_FILE: ")
+	_, err = service.OpenRedis(t.Context(), service.Redis{Settings: "SHOP_REDIS_", URLFile: file(t, "rediss://h"), CAFile: string(missing)})
+	wantSetting(t, err, "SHOP_REDIS_CA_FILE: ")
 }
 
 func wantSetting(t *testing.T, err error, setting string) {

@@ -23,7 +23,7 @@ func TestStoreSpans(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	t.Cleanup(func() { _ = tracers.Shutdown(context.Background()) })
-	s := &Service{Runner: lifecycle.New(testkit.Logger(t), lifecycle.Options{}), storeTracers: innerTracers{tracers}}
+	s := &Service{Log: testkit.Logger(t), Runner: lifecycle.New(testkit.Logger(t), lifecycle.Options{}), storeTracers: innerTracers{tracers}}
 	pool, err := s.Pool(t.Context(), Database{URLFile: file(t, testkit.PostgresURL(t, nil)), Name: "spans"}, nil)
 	if err != nil {
 		t.Fatal(err)

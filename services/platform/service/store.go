@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
@@ -13,6 +14,7 @@ import (
 
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
+	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -25,13 +27,14 @@ type Database struct {
 	Name string
 	// Program is the one whose command migrates the schema; empty for the service's name.
 	Program string
-	// MaxConns is the size of the pool. If it is 0 the URL's pool_max_conns is, and without that DefaultConns or the
-	// driver's default.
+	// MaxConns is the size of the pool. If it is 0 the URL's pool_max_conns is, and without that DefaultConns, or 4 if
+	// that is 0, too.
 	MaxConns, DefaultConns int32
 	// Settings are further parameters of each session.
 	Settings map[string]string
 
 	tracer pgx.QueryTracer
+	log    *slog.Logger // nil in commands, which end soon
 }
 
 // Check reads the URL without connecting.
@@ -45,13 +48,14 @@ func (d Database) Check() error {
 
 // OpenPool opens a Postgres pool and verifies it with a ping. The caller closes it.
 func OpenPool(ctx context.Context, d Database) (*pgxpool.Pool, error) {
-	url, err := d.URLFile.Read()
+	pool, err := pgdb.Open(ctx, pgdb.Options{
+		URLFile: d.URLFile, MaxConns: d.MaxConns, DefaultConns: d.DefaultConns, ApplicationName: d.Name, Settings: d.Settings,
+		Tracer: d.tracer, Log: d.log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Setting, err)
 	}
-	return pgdb.Open(ctx, pgdb.Options{
-		URL: url.Reveal(), MaxConns: d.MaxConns, DefaultConns: d.DefaultConns, ApplicationName: d.Name, Settings: d.Settings, Tracer: d.tracer,
-	})
+	return pool, nil
 }
 
 // Pool opens a Postgres pool that closes with the service. Unless migrations is nil, it refuses a schema that is older
@@ -60,6 +64,7 @@ func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxp
 	if s.storeTracers != nil { // Statements have no parameters in them.
 		d.tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(s.storeTracers), otelpgx.WithDisableConnectionDetailsInAttributes())
 	}
+	d.log = s.Log.With("pool", d.Name)
 	pool, err := OpenPool(ctx, d)
 	if err != nil {
 		return nil, err
@@ -76,21 +81,42 @@ func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxp
 
 // Redis configures the Redis client.
 type Redis struct {
-	// Setting is the name of the environment variable that names URLFile. Errors show it.
-	Setting string
+	// Settings is the beginning of the names of the environment variables that name the files, such as NOTIFY_REDIS_ of
+	// NOTIFY_REDIS_URL_FILE. Errors show them.
+	Settings string
 	// URLFile is empty for a service that has no Redis.
 	URLFile secret.File
+	// CAFile holds the certificates that the server's must come from; empty for those that the machine trusts.
+	CAFile string
 	// Prefix of all keys.
 	Prefix string
+
+	log *slog.Logger // nil in commands, which end soon
 }
 
-// Check reads the URL without connecting.
-func (r Redis) Check() error {
-	url, err := r.URLFile.Read()
-	if err != nil {
-		return err
+// FileChecks returns the checks of the files for config.CheckFiles, without connecting.
+func (r Redis) FileChecks() map[string]func() error {
+	url := redisdb.Options{URLFile: r.URLFile}
+	return map[string]func() error{
+		"REDIS_URL_FILE": url.Check,
+		"REDIS_CA_FILE": func() error {
+			o, err := r.options()
+			if err != nil || url.Check() != nil { // The latter is the other setting's problem.
+				return err
+			}
+			return o.Check()
+		},
 	}
-	return redisdb.CheckURL(url.Reveal())
+}
+
+// options returns the client's options. The files of the CAs are read again when they change.
+func (r Redis) options() (redisdb.Options, error) {
+	o := redisdb.Options{URLFile: r.URLFile, Prefix: r.Prefix, Log: r.log}
+	var err error
+	if r.CAFile != "" {
+		o.TLS, err = rpc.ClientTLS{CA: r.CAFile}.Config()
+	}
+	return o, err
 }
 
 // OpenRedis connects to Redis, which holds the state that replicas share and may lose. The client is nil where no URL
@@ -99,15 +125,20 @@ func OpenRedis(ctx context.Context, r Redis) (*redisdb.Client, error) {
 	if r.URLFile == "" {
 		return nil, nil //nolint:nilnil // Redis is optional.
 	}
-	url, err := r.URLFile.Read()
+	o, err := r.options()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Setting, err)
+		return nil, fmt.Errorf("%sCA_FILE: %w", r.Settings, err)
 	}
-	return redisdb.Open(ctx, url.Reveal(), r.Prefix)
+	client, err := redisdb.Open(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("%sURL_FILE: %w", r.Settings, err)
+	}
+	return client, nil
 }
 
 // Redis connects as OpenRedis does, with a client that closes with the service.
 func (s *Service) Redis(ctx context.Context, r Redis) (*redisdb.Client, error) {
+	r.log = s.Log
 	client, err := OpenRedis(ctx, r)
 	if client == nil {
 		return nil, err

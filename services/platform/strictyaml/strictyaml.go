@@ -5,6 +5,7 @@ package strictyaml
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"regexp"
@@ -16,16 +17,56 @@ import (
 // ErrEmpty is the error of a text without content.
 var ErrEmpty = errors.New("the file is empty")
 
-// Decode reads the first document of a text into what into points to. Several problems are separated by "; ". Errors of
+const (
+	// maxFields bounds the fields of one mapping: the library compares each with all others.
+	maxFields = 2048
+	// maxProblems is how many problems an error names.
+	maxProblems = 10
+)
+
+// Decode reads the only document of a text into what into points to. Several problems are separated by "; ". Errors of
 // into's own UnmarshalYAML methods are returned as they are.
 func Decode(text []byte, into any) error {
+	if err := check(text); err != nil {
+		return err
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
-	err := decoder.Decode(into)
-	if errors.Is(err, io.EOF) {
+	return translate(decoder.Decode(into), into)
+}
+
+// check refuses what can't be decoded in a time that grows with the size of the text, and what would be left out.
+func check(text []byte) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var root, next yaml.Node
+	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
 		return ErrEmpty
+	} else if err != nil {
+		return translate(err, nil)
 	}
-	return translate(err, into)
+	if line := tooWide(&root); line > 0 {
+		return fmt.Errorf("line %d: want a mapping of at most %d fields", line, maxFields)
+	}
+	switch err := decoder.Decode(&next); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return translate(err, nil)
+	}
+	return fmt.Errorf("line %d: want one document, not a second one behind ---", next.Line)
+}
+
+// tooWide returns the line of a mapping with too many fields, or 0.
+func tooWide(n *yaml.Node) int {
+	if n.Kind == yaml.MappingNode && len(n.Content) > 2*maxFields {
+		return n.Line
+	}
+	for _, child := range n.Content {
+		if line := tooWide(child); line > 0 {
+			return line
+		}
+	}
+	return 0
 }
 
 // translate returns an error of the library in words that an operator knows.
@@ -48,9 +89,12 @@ func translate(err error, into any) error {
 	}
 	known := make(kinds)
 	known.add(reflect.TypeOf(into))
-	problems := make([]string, len(wrong.Errors))
-	for i, problem := range wrong.Errors {
-		problems[i] = known.translate(problem)
+	var problems []string
+	for _, problem := range wrong.Errors[:min(len(wrong.Errors), maxProblems)] {
+		problems = append(problems, known.translate(problem))
+	}
+	if more := len(wrong.Errors) - maxProblems; more > 0 {
+		problems = append(problems, fmt.Sprintf("and %d more", more))
 	}
 	return errors.New(strings.Join(problems, "; "))
 }

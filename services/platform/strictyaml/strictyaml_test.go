@@ -88,6 +88,10 @@ func TestDecodeErrors(t *testing.T) {
 		"no anchor":            {"entries: *" + hidden, "an alias (a value that begins with *) has no anchor; quote the value if it is none"},
 		"itself":               {"entries: [&" + hidden + " {next: *" + hidden + "}]", "an anchor contains itself"},
 		"a list as a name":     {"names: {[" + hidden + "]: a}", "line 1: want a text, not a list"},
+		"a second document":    {"entries: []\n---\n" + hidden + ": x", "line 2: want one document, not a second one behind ---"},
+		"a second one, broken": {"entries: []\n---\n[" + hidden, "line 2: did not find expected ',' or ']'"},
+		"too many fields":      {"names:\n" + strings.Repeat("  "+hidden+": x\n", 2049), "line 2: want a mapping of at most 2048 fields"},
+		"many problems":        {"entries: [" + strings.Repeat(hidden+", ", 12) + "]", strings.Repeat("line 1: want a mapping, not a text; ", 10) + "and 2 more"},
 		"no YAML":              {"entries:\n  - {name: " + hidden, "line 1: did not find expected ',' or '}'"},
 	} {
 		t.Run(name, func(t *testing.T) {

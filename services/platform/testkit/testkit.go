@@ -99,7 +99,7 @@ func execute(ctx context.Context, tb testing.TB, server, statement string) {
 // Redis returns a client with the test's own prefix. The keys are deleted at the end of the test.
 func Redis(tb testing.TB) *redisdb.Client {
 	tb.Helper()
-	c, err := redisdb.Open(tb.Context(), serverURL(tb, redisEnv), "t_"+strings.ToLower(rand.Text()))
+	c, err := redisdb.Open(tb.Context(), redisdb.Options{URL: serverURL(tb, redisEnv), Prefix: "t_" + strings.ToLower(rand.Text())})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"switchyard.dev/services/edge/internal/limit"
@@ -117,8 +118,8 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 // checkMutable validates the fields that may also be changed later.
 func checkMutable(name string, expiresAt *time.Time, l limit.Limit, t Terms, now time.Time) error {
 	switch {
-	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return apierr.Invalid("name", "must have at most 200 bytes of UTF-8, and no zero byte")
+	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return apierr.Invalid("name", "must have at most 200 bytes of UTF-8, and no control characters")
 	case expiresAt != nil && !now.Before(*expiresAt):
 		return apierr.Invalid("expires_at", "must lie in the future")
 	}

@@ -46,7 +46,6 @@ func root(environ []string) *cobra.Command {
 func checkFiles(cfg Config) error {
 	checks := map[string]func() error{
 		"DATABASE_URL_FILE":          cfg.database().Check,
-		"REDIS_URL_FILE":             cfg.redis().Check,
 		"SERVICE_TOKENS_FILE":        func() error { return failure(cfg.access().Tokens()) },
 		"KEY_PEPPER_FILE":            func() error { return failure(pepper(cfg)) },
 		"SLACK_SIGNING_SECRETS_FILE": func() error { return failure(slack.NewVerifier(cfg.SlackSecrets)) },
@@ -55,6 +54,7 @@ func checkFiles(cfg Config) error {
 	}
 	maps.Copy(checks, cfg.TLS.FileChecks("TLS_"))
 	maps.Copy(checks, cfg.UpstreamTLS.FileChecks("UPSTREAM_TLS_"))
+	maps.Copy(checks, cfg.redis().FileChecks())
 	return config.CheckFiles(prefix, cfg, checks)
 }
 

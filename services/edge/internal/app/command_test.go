@@ -61,10 +61,10 @@ func TestConfigChecksFiles(t *testing.T) {
 	}
 	missing, bad := filepath.Join(dir, "missing"), write("bad", "canary-password")
 	got := commandtest.Run(root([]string{
-		"EDGE_DATABASE_URL_FILE=" + bad, "EDGE_REDIS_URL_FILE=" + bad, "EDGE_SERVICE_TOKENS_FILE=" + bad, "EDGE_SERVICE_TOKEN_FILE=" + missing,
+		"EDGE_REDIS_CA_FILE=" + bad, "EDGE_DATABASE_URL_FILE=" + bad, "EDGE_REDIS_URL_FILE=" + bad, "EDGE_SERVICE_TOKENS_FILE=" + bad, "EDGE_SERVICE_TOKEN_FILE=" + missing,
 		"EDGE_KEY_PEPPER_FILE=" + bad, "EDGE_CONTROL_TOKEN_FILE=" + missing, "EDGE_SLACK_SIGNING_SECRETS_FILE=" + missing, "EDGE_SPOOL_DIR=" + bad,
 		"EDGE_EXPORTS_FILE=" + bad, "EDGE_TLS_CERT_FILE=" + bad, "EDGE_TLS_KEY_FILE=" + missing, "EDGE_UPSTREAM_TLS_CA_FILE=" + bad,
 	}), "", "config")
-	commandtest.Problems(t, got, "EDGE_", 12)
+	commandtest.Problems(t, got, "EDGE_", 13)
 	testkit.NoLeak(t, "canary-password", got.Out+got.Err)
 }

@@ -24,6 +24,9 @@ const (
 	prefix      = "EDGE"
 )
 
+// minKeyStale is the least age of keys with which a replica counts as ready.
+const minKeyStale = 5 * time.Second
+
 // Config holds the settings of the edge.
 type Config struct {
 	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"serve: address of the HTTP face"`
@@ -35,6 +38,7 @@ type Config struct {
 	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"serve: address of /metrics, which needs no authentication; customers must not reach it"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
 	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, other replicas learn of a revocation by polling only"`
+	RedisCAFile     string        `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
 	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" required:"by control, unless EDGE_AUTH_DISABLED" doc:"control: YAML file of the tokens that may use the operator API"`
 	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"control: open the operator API without tokens; only where both roles listen on loopback. Product keys are always checked"`
 	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" required:"by serve" doc:"serve and the portal: file with the edge's service token for the services"`
@@ -95,6 +99,9 @@ func (c *Config) Validate() error {
 	}
 	if c.AuthDisabled && (!rpc.Loopback(c.Listen) || !rpc.Loopback(c.ControlListen)) {
 		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN and EDGE_CONTROL_LISTEN on loopback addresses"))
+	}
+	if c.KeyStale < minKeyStale {
+		errs = append(errs, fmt.Errorf("EDGE_KEY_STALE: want %s at least: keys are read about every second", minKeyStale))
 	}
 	if slices.ContainsFunc(c.TrustedProxies, func(network netip.Prefix) bool { return network.Bits() == 0 }) {
 		errs = append(errs, errors.New("EDGE_TRUSTED_PROXIES: want the networks of proxies, not all addresses"))

@@ -44,6 +44,7 @@ func TestSettings(t *testing.T) {
 		"proxies":               {append(base, "EDGE_TRUSTED_PROXIES=10.0.0.0/8, 2001:db8::/32"), ""},
 		"a proxy's host bits":   {append(base, "EDGE_TRUSTED_PROXIES=10.1.2.3/8"), "EDGE_TRUSTED_PROXIES"},
 		"proxies anywhere":      {append(base, "EDGE_TRUSTED_PROXIES=::/0"), "EDGE_TRUSTED_PROXIES: want the networks of proxies"},
+		"keys never stale":      {append(base, "EDGE_KEY_STALE=0s"), "EDGE_KEY_STALE: want 5s at least"},
 		"no body at all":        {append(base, "EDGE_MAX_BODY=0"), "EDGE_MAX_BODY"},
 		"limits":                {append(base, "EDGE_KEY_LIMIT=600/1m/50", "EDGE_ORGANIZATION_LIMIT=6000/1m"), ""},
 		"half a limit":          {append(base, "EDGE_KEY_LIMIT=600"), "EDGE_KEY_LIMIT"},

@@ -31,6 +31,7 @@ func docsCommand() *cobra.Command {
 
 // writeSite writes the site into a folder. One that holds something is refused.
 func writeSite(folder string) error {
+	folder = filepath.Clean(folder) // "" is this folder.
 	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty", folder)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

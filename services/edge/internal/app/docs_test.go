@@ -20,6 +20,12 @@ func TestDocs(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), `<link rel="stylesheet" href="../site.css">`) {
 		t.Errorf("%v: %.300s", err, page)
 	}
+	t.Chdir(folder)
+	for _, own := range []string{"", "."} {
+		if got := commandtest.Run(root(nil), "", "docs", own); got.Code != 1 || !strings.Contains(got.Err, ". is not empty") {
+			t.Errorf("%q: %+v", own, got)
+		}
+	}
 	if got := commandtest.Run(root(nil), "", "docs", folder); got.Code != 1 || !strings.Contains(got.Err, "is not empty") {
 		t.Errorf("a second time: %+v", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -174,8 +175,18 @@ func printKey(out, table io.Writer, key apikey.Key, asJSON bool) error {
 		state = "expired"
 	}
 	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-		key.ID, key.Organization, key.Product, strings.Trim(fmt.Sprint(key.Permissions), "[]"), key.Environment, state, key.Name)
+		key.ID, key.Organization, key.Product, strings.Trim(fmt.Sprint(key.Permissions), "[]"), key.Environment, state, printable(key.Name))
 	return err
+}
+
+// printable returns a text as one that moves no cursor: customers name keys.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 func rotateKey() (*cobra.Command, managed) {

@@ -213,6 +213,7 @@ func TestRefusals(t *testing.T) {
 		"zero in a filter":     {"GET", "/admin/v1/keys?organization_id=%00", operatorToken, "", 400, "organization_id: ", ""},
 		"not UTF-8":            {"GET", "/admin/v1/usage?metric=%ff", operatorToken, "", 400, "metric: ", ""},
 		"zero in a cursor":     {"GET", "/admin/v1/keys?cursor=IlxcdTAwMDAi", operatorToken, "", 400, "cursor: ", ""},
+		"a cursor in a name":   {"POST", "/admin/v1/keys", operatorToken, `{"organization_id":"o","product":"ai","permissions":["read"],"name":"a\u001b[1A"}`, 400, "name: must have at most 200 bytes of UTF-8, and no control characters", ""},
 		"zero in a name":       {"POST", "/admin/v1/keys", operatorToken, `{"organization_id":"o","product":"ai","permissions":["read"],"name":"\u0000"}`, 400, "name: ", ""},
 		"encoded path segment": {"DELETE", "/admin/v1/keys/key%2Fx", operatorToken, "", 404, "not_found", ""},
 	} {

@@ -68,8 +68,9 @@ type Enforcer struct {
 	due     []*holder
 	work    chan struct{} // something is due
 	urgent  chan struct{} // a call waits for it
-	// bypassUntil and awayUntil are in Unix nanoseconds: until then no call waits for a settlement, and Redis is not tried.
-	bypassUntil, awayUntil atomic.Int64
+	// The following are in Unix nanoseconds: until then no call waits for a settlement, Redis is not tried, and windows are
+	// not compared.
+	bypassUntil, awayUntil, uncountedUntil atomic.Int64
 }
 
 // New returns an Enforcer; the caller has to start Run. standard is the plan of organizations without one, empty for

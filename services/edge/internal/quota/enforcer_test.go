@@ -212,6 +212,30 @@ func TestReplicasShareALimit(t *testing.T) {
 }
 
 // Limits of every kind and period hold beside each other, over the ends of minutes, days and months.
+// Calls that were made while no plan held count as soon as one holds again.
+func TestCallsWithoutAPlanCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStores()
+		x, stop := start(t, planOf(plan.Limit{Meter: plan.Calls, Amount: 5, Period: plan.Day, Kind: plan.Hard}), f, f)
+		defer stop()
+		for range 2 {
+			if !take(t, x, f, UseOf("llm_requests")) {
+				t.Fatal("refused within the limit")
+			}
+		}
+		for range 4 {
+			f.count()
+		}
+		time.Sleep(compareEvery)
+		if take(t, x, f, UseOf("llm_requests")); take(t, x, f, UseOf("llm_requests")) {
+			t.Error("a call was admitted though seven have been made")
+		}
+		if states := x.Limits(t.Context(), acme); len(states) != 1 || states[0].Used != 7 {
+			t.Errorf("the limits say %+v, want 7 used", states)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // It begins at midnight of the first of January 2000, in UTC.
 		f := newFakeStores()

@@ -14,9 +14,9 @@ type part struct {
 	h      *holder
 	window *window
 	report Report
-	// based reports that the report needs a base, owed is what it takes off the window's debt, and used what the window
-	// held without it.
-	based      bool
+	// based reports that the report needs a base, due that the window is due for a comparison. owed is what the report takes
+	// off the window's debt, and used what the window held without it.
+	based, due bool
 	owed, used int64
 	// count is what the stores have, negative if unknown.
 	count int64
@@ -31,6 +31,7 @@ func (x *Enforcer) settlePage(ctx context.Context, page []*holder) error {
 	defer cancel()
 	var failed error
 	if sharing {
+		x.compare(ctx, counted, now)
 		if failed = x.share(ctx, counted); failed != nil {
 			x.awayUntil.Store(time.Now().Add(bypassFor).UnixNano())
 		}
@@ -67,9 +68,9 @@ func collect(page []*holder, now time.Time, sharing bool) (counted, spent []part
 				switch {
 				case !w.holds(now):
 				case meters[m].spent && (!w.known || now.Sub(w.readAt) >= refreshEvery):
-					spent = append(spent, newPart(h, w, meters[m], periods[p]))
+					spent = append(spent, newPart(h, w, meters[m], periods[p], now))
 				case !meters[m].spent && (sharing || !w.known || !lately):
-					counted = append(counted, newPart(h, w, meters[m], periods[p]))
+					counted = append(counted, newPart(h, w, meters[m], periods[p], now))
 				}
 			}
 		}
@@ -80,12 +81,36 @@ func collect(page []*holder, now time.Time, sharing bool) (counted, spent []part
 
 // newPart returns the part of a window. One that this replica does not know yet is compared with the meter: Redis may have
 // an old copy.
-func newPart(h *holder, w *window, m meterOf, p plan.Period) part {
+func newPart(h *holder, w *window, m meterOf, p plan.Period, now time.Time) part {
 	return part{
-		h: h, window: w, based: w.stale || !w.known, owed: w.owed, used: w.used - w.owed, count: -1,
+		h: h, window: w, based: w.stale || !w.known, due: now.Sub(w.comparedAt) >= compareEvery, owed: w.owed, used: w.used - w.owed, count: -1,
 		report: Report{Delta: w.owed, Base: -1, Window: Window{
 			Organization: h.organization, Key: h.key, Meter: m.name, Period: p, Metrics: m.metrics, Start: time.Unix(w.start, 0).UTC(), End: time.Unix(w.end, 0).UTC(),
 		}},
+	}
+}
+
+// compare finds the windows that lack more than replicas may not have reported yet: they get a base. Without the meter's
+// counts nothing is missing for now.
+func (x *Enforcer) compare(ctx context.Context, parts []part, now time.Time) {
+	if now.UnixNano() < x.uncountedUntil.Load() {
+		return
+	}
+	var due []*part
+	for i := range parts {
+		if p := &parts[i]; p.due && !p.based {
+			due = append(due, p)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime/4)
+	defer cancel()
+	counts, err := ask(ctx, due, x.durable.Counted)
+	if err != nil {
+		x.uncountedUntil.Store(now.Add(compareEvery).UnixNano())
+		return
+	}
+	for i, p := range due {
+		p.based = counts[i]-p.owed-p.used > max(2, p.used/20)
 	}
 }
 
@@ -187,6 +212,9 @@ func (p *part) finish(shared, read bool, now time.Time) {
 	case shared:
 		w.used, w.known, w.stale = max(0, p.count+w.owed), true, false
 		p.h.settledAt = now
+		if p.based || p.due {
+			w.comparedAt = now
+		}
 	case read:
 		w.used, w.known, w.stale = max(w.used, p.count), true, true
 		p.h.settledAt = now

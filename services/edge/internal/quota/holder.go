@@ -34,8 +34,8 @@ type window struct {
 	used, owed int64
 	// known reports that used began with what all replicas had counted.
 	known bool
-	// readAt is when what was spent was read last.
-	readAt time.Time
+	// readAt is when what was spent was read last, comparedAt when used was last compared with the meter's count.
+	readAt, comparedAt time.Time
 	// stale reports that counts were not reported: the next report has to raise the fleet's count to the meter's.
 	stale bool
 }
@@ -47,7 +47,7 @@ func (w *window) roll(p plan.Period, now time.Time) {
 		return
 	}
 	start, end := p.Window(now)
-	*w = window{start: start.Unix(), end: end.Unix(), known: w.known && start.Unix() == w.end}
+	*w = window{start: start.Unix(), end: end.Unix(), known: w.known && start.Unix() == w.end, comparedAt: now}
 }
 
 func (w *window) holds(at time.Time) bool { return at.Unix() >= w.start && at.Unix() < w.end }

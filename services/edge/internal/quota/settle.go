@@ -19,6 +19,8 @@ const (
 	// refreshEvery is how often a holder asks what others have counted, where it reports nothing: because it refuses calls,
 	// or because Redis is away.
 	refreshEvery = time.Second
+	// compareEvery is how often a window is compared with what the meter has: calls may have come while no plan held.
+	compareEvery = 10 * time.Second
 	// staleAfter is the age of what was spent from which a call waits until it is read again.
 	staleAfter = 3 * time.Second
 	// most is how many holders are settled at once.

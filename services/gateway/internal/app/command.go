@@ -37,7 +37,6 @@ func root(environ []string) *cobra.Command {
 func checkFiles(cfg Config) error {
 	checks := map[string]func() error{
 		"DATABASE_URL_FILE":    cfg.database().Check,
-		"REDIS_URL_FILE":       cfg.redis().Check,
 		"SERVICE_TOKENS_FILE":  func() error { return failure(cfg.access().Tokens()) },
 		"POLICY_FILE":          func() error { return checkPolicy(Config{PolicyFile: cfg.PolicyFile, FleetKeysDir: cfg.FleetKeysDir}) },
 		"EXTRA_PROVIDERS_FILE": func() error { return checkExtraProviders(cfg) },
@@ -70,6 +69,7 @@ func checkFiles(cfg Config) error {
 	}
 	maps.Copy(checks, cfg.TLS.FileChecks("TLS_"))
 	maps.Copy(checks, cfg.Events.EgressTLSFiles.FileChecks("EVENTS_EGRESS_TLS_"))
+	maps.Copy(checks, cfg.redis().FileChecks())
 	return config.CheckFiles(prefix, cfg, checks)
 }
 

@@ -60,7 +60,7 @@ func TestConfigChecksFiles(t *testing.T) {
 	missing, bad := filepath.Join(dir, "missing"), write("bad", "canary-password")
 	folder := t.TempDir()
 	got := commandtest.Run(root([]string{
-		"GATEWAY_DATABASE_URL_FILE=" + bad, "GATEWAY_REDIS_URL_FILE=" + bad, "GATEWAY_SERVICE_TOKENS_FILE=" + bad,
+		"GATEWAY_REDIS_CA_FILE=" + bad, "GATEWAY_DATABASE_URL_FILE=" + bad, "GATEWAY_REDIS_URL_FILE=" + bad, "GATEWAY_SERVICE_TOKENS_FILE=" + bad,
 		"GATEWAY_POLICY_FILE=" + bad, "GATEWAY_EXTRA_PROVIDERS_FILE=" + missing, "GATEWAY_PRICES_FILE=" + bad, "GATEWAY_CATALOG_FILE=" + bad,
 		"GATEWAY_FLEET_KEYS_DIR=" + missing, "GATEWAY_FINGERPRINT_KEY_FILE=" + missing, "GATEWAY_SEALING_KEYS_DIR=" + missing,
 		"GATEWAY_BYOK_SECRETS_DIR=" + bad, "GATEWAY_CACHE_KEY_FILE=" + bad, "GATEWAY_TRACE_KEYS_FILE=" + bad, "GATEWAY_SPOOL_DIR=" + bad,
@@ -68,7 +68,7 @@ func TestConfigChecksFiles(t *testing.T) {
 		"GATEWAY_TLS_CERT_FILE=" + bad, "GATEWAY_TLS_KEY_FILE=" + missing, "GATEWAY_TLS_CLIENT_CA_FILE=" + bad,
 		"GATEWAY_EVENTS_EGRESS_TLS=true", "GATEWAY_EVENTS_EGRESS_TLS_CA_FILE=" + missing,
 	}), "", "config")
-	commandtest.Problems(t, got, "GATEWAY_", 21)
+	commandtest.Problems(t, got, "GATEWAY_", 22)
 	testkit.NoLeak(t, "canary-password", got.Out+got.Err)
 	got = commandtest.Run(root([]string{"GATEWAY_SERVICE_TOKENS_FILE=" + missing, "GATEWAY_BACKGROUND=many"}), "", "config")
 	commandtest.Problems(t, got, "GATEWAY_", 3)

@@ -26,6 +26,7 @@ type Config struct {
 
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
 	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for the state that replicas share (breakers, caches); no request fails without it"`
+	RedisCAFile     string      `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
 
 	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" required:"unless GATEWAY_AUTH_DISABLED" doc:"file with the tokens of the services that may call (name, role, SHA-256)"`
 	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; allowed only with both listeners on loopback"`
@@ -67,10 +68,10 @@ type Config struct {
 	ReconciliationRetention time.Duration `env:"RECONCILIATION_RETENTION" envDefault:"26280h" doc:"how long comparisons with vendors' invoices are kept"`
 
 	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls in flight to one provider; a quarter as many more wait for up to 250 ms"`
-	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage that one organization may use of a provider's calls in flight and of the memory for requests and answers; 100 for a single one"`
+	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage that one organization may use of a provider's calls and of the memory for requests and answers"`
 
 	RequestMemory int64 `env:"REQUEST_MEMORY" envDefault:"268435456" doc:"bytes of memory for requests in flight, each byte beyond 64 KiB of one counted four times; without it they get 429 or 503"`
-	AnswerMemory  int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images and documents in flight, counted twice; beyond it answers end with 503 answer_memory_full"`
+	AnswerMemory  int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images and documents in flight, counted twice; beyond it 503 answer_memory_full"`
 
 	Background int `env:"BACKGROUND" envDefault:"64" doc:"responses made in the background at once, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; further ones wait; 0 refuses them"`
 

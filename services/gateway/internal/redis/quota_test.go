@@ -159,7 +159,7 @@ func members(t *testing.T, direct *redisdb.Client, n int) []*member {
 	t.Cleanup(func() { cancel(); group.Wait() })
 	for i := range all {
 		cable := testkit.NewCable(t, "redis://"+direct.Options().Addr)
-		client, err := redisdb.Open(t.Context(), cable.URL, direct.Prefix)
+		client, err := redisdb.Open(t.Context(), redisdb.Options{URL: cable.URL, Prefix: direct.Prefix})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -221,7 +221,7 @@ func TestRedisAwayAndBack(t *testing.T) {
 	replicas := make([]replica, 3)
 	for i := range clients {
 		var err error
-		if clients[i], err = redisdb.Open(t.Context(), cable.URL, direct.Prefix); err != nil {
+		if clients[i], err = redisdb.Open(t.Context(), redisdb.Options{URL: cable.URL, Prefix: direct.Prefix}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = clients[i].Close() })

@@ -98,7 +98,7 @@ func (c Config) database() service.Database {
 }
 
 func (c Config) redis() service.Redis {
-	return service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: c.RedisURLFile, Prefix: serviceName}
+	return service.Redis{Settings: prefix + "_REDIS_", URLFile: c.RedisURLFile, CAFile: c.RedisCAFile, Prefix: serviceName}
 }
 
 func (c Config) access() service.Access {

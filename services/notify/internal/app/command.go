@@ -31,7 +31,6 @@ func root(environ []string) *cobra.Command {
 func checkFiles(cfg Config) error {
 	checks := map[string]func() error{
 		"DATABASE_URL_FILE":        cfg.database().Check,
-		"REDIS_URL_FILE":           cfg.redis().Check,
 		"SERVICE_TOKENS_FILE":      func() error { return failure(cfg.access().Tokens()) },
 		"ENCRYPTION_KEY_FILE":      func() error { return failure(newBox(cfg)) },
 		"CA_FILE":                  func() error { return failure(rootsOf(cfg.Delivery.CAFile)) },
@@ -39,6 +38,7 @@ func checkFiles(cfg Config) error {
 	}
 	maps.Copy(checks, cfg.TLS.FileChecks("TLS_"))
 	maps.Copy(checks, cfg.Webhook.EgressTLSFiles.FileChecks("WEBHOOK_EGRESS_TLS_"))
+	maps.Copy(checks, cfg.redis().FileChecks())
 	return config.CheckFiles(prefix, cfg, checks)
 }
 

@@ -31,13 +31,13 @@ func TestConfigChecksFiles(t *testing.T) {
 	}
 	missing, bad := filepath.Join(dir, "missing"), write("bad", "canary-password")
 	got := commandtest.Run(root([]string{
-		"NOTIFY_DATABASE_URL_FILE=" + bad, "NOTIFY_REDIS_URL_FILE=" + bad, "NOTIFY_SERVICE_TOKENS_FILE=" + bad, "NOTIFY_ENCRYPTION_KEY_FILE=" + bad,
+		"NOTIFY_REDIS_CA_FILE=" + bad, "NOTIFY_DATABASE_URL_FILE=" + bad, "NOTIFY_REDIS_URL_FILE=" + bad, "NOTIFY_SERVICE_TOKENS_FILE=" + bad, "NOTIFY_ENCRYPTION_KEY_FILE=" + bad,
 		"NOTIFY_TLS_CERT_FILE=" + bad, "NOTIFY_TLS_KEY_FILE=" + missing, "NOTIFY_TLS_CLIENT_CA_FILE=" + bad,
 		"NOTIFY_CA_FILE=" + bad, "NOTIFY_WEB_PUSH_VAPID_KEYS_FILE=" + bad, "NOTIFY_SLACK_WEBHOOKS_DIR=" + missing, "NOTIFY_SLACK_TOKENS_DIR=" + bad,
 		"NOTIFY_SMTP_USERNAME=u", "NOTIFY_SMTP_PASSWORD_FILE=" + missing, "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=" + missing,
 		"NOTIFY_WEBHOOK_SECRETS_DIR=" + missing, "NOTIFY_DEMO_TOKEN_FILE=" + missing,
 		"NOTIFY_WEBHOOK_EGRESS_TLS=true", "NOTIFY_WEBHOOK_EGRESS_TLS_CA_FILE=" + bad,
 	}), "", "config")
-	commandtest.Problems(t, got, "NOTIFY_", 16)
+	commandtest.Problems(t, got, "NOTIFY_", 17)
 	testkit.NoLeak(t, "canary-password", got.Out+got.Err)
 }

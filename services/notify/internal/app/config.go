@@ -22,6 +22,7 @@ type Config struct {
 
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the notify role"`
 	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, each replica has its own rates and breakers, and inbox streams find changes of other replicas by polling"`
+	RedisCAFile     string      `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
 
 	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" required:"unless NOTIFY_AUTH_DISABLED" doc:"file with the service tokens that may call (name, role, SHA-256)"`
 	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both faces on loopback"`

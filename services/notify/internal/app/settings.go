@@ -6,7 +6,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
+	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/dispatch"
 	"switchyard.dev/services/notify/internal/smtp"
 	"switchyard.dev/services/platform/config"
@@ -110,6 +112,11 @@ func (c Config) validateChannels() error {
 		{mail && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with " + prefix + "_SMTP_ADDRESS"},
 		{c.SMTP.Security != smtp.StartTLS && c.SMTP.Security != smtp.Implicit && c.SMTP.Security != smtp.None, "SMTP_SECURITY: want starttls, tls or none"},
 		{(c.SMTP.Username == "") != (c.SMTP.PasswordFile == ""), "SMTP_USERNAME, " + prefix + "_SMTP_PASSWORD_FILE: want both or neither"},
+		{mail && !isMailServer(c.SMTP), "SMTP_ADDRESS: want host:port, and without encryption that of this machine"},
+		{mail && c.Email.From != "" && !isSender(c.Email.From), "EMAIL_FROM: want an address, with a name or without, such as Shop <no-reply@shop.example>"},
+		{strings.ContainsFunc(c.SMTP.Hello, unicode.IsControl), "SMTP_HELLO: want a host name"},
+		{c.EventsAge < 0, "EVENTS_RETENTION: must not be negative"},
+		{c.WebPush.HistoryAge < 0, "WEB_PUSH_HISTORY_RETENTION: must not be negative"},
 		{c.SMTP.Connections < 1 || c.SMTP.Connections > 64, "SMTP_CONNECTIONS: want 1 to 64"},
 		{c.Email.UnsubscribeURL != "" && !strings.HasPrefix(c.Email.UnsubscribeURL, "https://"), "EMAIL_UNSUBSCRIBE_URL: want an https URL"},
 		{strings.ContainsAny(c.Email.UnsubscribeURL, "<> \r\n"), "EMAIL_UNSUBSCRIBE_URL: want a URL without spaces and angle brackets"},
@@ -127,6 +134,16 @@ func broken(rules []rule) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func isMailServer(s SMTPSettings) bool {
+	_, err := smtp.New(smtp.Options{Address: s.Address, Security: s.Security})
+	return err == nil
+}
+
+func isSender(from string) bool {
+	_, err := channel.NewEmail(channel.EmailOptions{From: from})
+	return err == nil
 }
 
 func isBaseURL(base string) bool {

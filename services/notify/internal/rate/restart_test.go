@@ -20,7 +20,7 @@ func TestRestartOfTheServer(t *testing.T) {
 	clock := func() time.Time { return now }
 	var clients []*redisdb.Client
 	for range 2 {
-		client, err := redisdb.Open(t.Context(), wire.URL, prefix)
+		client, err := redisdb.Open(t.Context(), redisdb.Options{URL: wire.URL, Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}

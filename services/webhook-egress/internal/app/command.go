@@ -33,13 +33,13 @@ func root(environ []string) *cobra.Command {
 func checkFiles(cfg Config) error {
 	checks := map[string]func() error{
 		"DATABASE_URL_FILE":   cfg.database().Check,
-		"REDIS_URL_FILE":      cfg.redis().Check,
 		"SERVICE_TOKENS_FILE": func() error { return failure(cfg.access().Tokens()) },
 		"ENCRYPTION_KEY_FILE": func() error { return failure(newBox(cfg)) },
 		"SIGNING_KEYS_FILE":   func() error { return failure(signing.OpenKeys(cfg.SigningKeysFile, slog.New(slog.DiscardHandler))) },
 		"PROXY_URL_FILE":      func() error { return failure(tunnel.Open(cfg.ProxyURLFile, nil)) },
 	}
 	maps.Copy(checks, cfg.TLS.FileChecks("TLS_"))
+	maps.Copy(checks, cfg.redis().FileChecks())
 	return config.CheckFiles(prefix, cfg, checks)
 }
 

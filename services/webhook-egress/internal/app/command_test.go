@@ -31,11 +31,11 @@ func TestConfigChecksFiles(t *testing.T) {
 	}
 	missing, bad := filepath.Join(dir, "missing"), write("bad", "canary-password")
 	got := commandtest.Run(root([]string{
-		"WEBHOOK_EGRESS_DATABASE_URL_FILE=" + bad, "WEBHOOK_EGRESS_REDIS_URL_FILE=" + bad, "WEBHOOK_EGRESS_SERVICE_TOKENS_FILE=" + bad, "WEBHOOK_EGRESS_ENCRYPTION_KEY_FILE=" + bad,
+		"WEBHOOK_EGRESS_REDIS_CA_FILE=" + bad, "WEBHOOK_EGRESS_DATABASE_URL_FILE=" + bad, "WEBHOOK_EGRESS_REDIS_URL_FILE=" + bad, "WEBHOOK_EGRESS_SERVICE_TOKENS_FILE=" + bad, "WEBHOOK_EGRESS_ENCRYPTION_KEY_FILE=" + bad,
 		"WEBHOOK_EGRESS_TLS_CERT_FILE=" + bad, "WEBHOOK_EGRESS_TLS_KEY_FILE=" + missing, "WEBHOOK_EGRESS_TLS_CLIENT_CA_FILE=" + bad,
 		"WEBHOOK_EGRESS_SIGNING_KEYS_FILE=" + bad, "WEBHOOK_EGRESS_PROXY_URL_FILE=" + bad, "WEBHOOK_EGRESS_ORG_SECRETS_DIR=" + missing,
 		"WEBHOOK_EGRESS_DEFAULT_SECRET_FILE=" + missing,
 	}), "", "config")
-	commandtest.Problems(t, got, "WEBHOOK_EGRESS_", 11)
+	commandtest.Problems(t, got, "WEBHOOK_EGRESS_", 12)
 	testkit.NoLeak(t, "canary-password", got.Out+got.Err)
 }

@@ -22,6 +22,7 @@ type Config struct {
 	GRPCListen        string      `env:"GRPC_LISTEN" envDefault:":9102" doc:"address of the gRPC face"`
 	DatabaseURLFile   secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL; its role's search_path is the service's schema"`
 	RedisURLFile      secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, replicas find each other's work by polling only, and each has its own breakers and rates"`
+	RedisCAFile       string      `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
 	ServiceTokensFile string      `env:"SERVICE_TOKENS_FILE" required:"unless WEBHOOK_EGRESS_AUTH_DISABLED" doc:"YAML file with the callers' tokens: name, role, SHA-256"`
 	AuthDisabled      bool        `env:"AUTH_DISABLED" envDefault:"false" doc:"treat every caller as an operator; only with both faces on loopback"`
 	LogLevel          slog.Level  `env:"LOG_LEVEL" envDefault:"info" doc:"lowest level that is logged: debug, info, warn, error"`

@@ -82,7 +82,7 @@ func TestReplicasWakeEachOther(t *testing.T) {
 // A subscription that is cut is made anew.
 func TestWakesComeBack(t *testing.T) {
 	client := testkit.Redis(t)
-	named, err := redisdb.Open(t.Context(), "redis://"+client.Options().Addr+"?client_name="+client.Prefix, client.Prefix)
+	named, err := redisdb.Open(t.Context(), redisdb.Options{URL: "redis://" + client.Options().Addr + "?client_name=" + client.Prefix, Prefix: client.Prefix})
 	if err != nil {
 		t.Fatal(err)
 	}

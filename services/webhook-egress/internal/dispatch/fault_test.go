@@ -196,7 +196,7 @@ func TestRedisIsKilled(t *testing.T) {
 	t.Parallel()
 	real := testkit.Redis(t)
 	wire := newRelay(t, real.Options().Addr)
-	client, err := redisdb.Open(t.Context(), "redis://"+wire.Addr().String(), real.Prefix)
+	client, err := redisdb.Open(t.Context(), redisdb.Options{URL: "redis://" + wire.Addr().String(), Prefix: real.Prefix})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func (b *planner) unlisted() error {
 		}
 	}
 	return apierr.New(apierr.KindNotFound, ReasonModelNotFound, fmt.Sprintf(
-		"model: no configured provider has a model %s; the configured ones are in GET /v1/models/catalog", screen.Quote(r.Model)))
+		"model: no configured provider has a model %s; the list of models has those there are", screen.Quote(r.Model)))
 }
 
 func errRetired(t provider.Target, l *Lifecycle) error {
