@@ -53,7 +53,7 @@ type Notification struct {
 // ErrRefused reports that notify will not accept a notification, now or later.
 var ErrRefused = errors.New("alert: notify refuses the notification")
 
-// Notifier sends notifications. An error that is not ErrRefused is worth a repeat.
+// Notifier sends notifications. Errors other than ErrRefused are retried.
 type Notifier interface {
 	Notify(ctx context.Context, n Notification) error
 }

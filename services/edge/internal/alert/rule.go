@@ -140,7 +140,7 @@ func checkWhere(at string, where map[string]any) error {
 	}
 	for name, value := range where {
 		if !fieldName.MatchString(name) {
-			return apierr.Invalid(at+"where", "has a name that is no field of an event: lower-case letters, digits and _")
+			return apierr.Invalid(at+"where", "has a name that cannot be a field of an event: use lower-case letters, digits and _")
 		}
 		switch v := value.(type) {
 		case string:

@@ -100,7 +100,7 @@ func named(flags *pflag.FlagSet, t *apikey.Terms) (u apikey.Update, err error) {
 		}
 	})
 	if u == (apikey.Update{}) {
-		return u, errors.New("want a flag of the terms to set")
+		return u, errors.New("set at least one flag of the terms to change")
 	}
 	return u, err
 }

@@ -40,7 +40,8 @@ var reference = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 // maxField bounds a field of an approval in bytes, as the gateway does.
 const maxField = 256
 
-// Read returns the approval of an event. It reports false for an event that is none, or that lacks what an approval has.
+// Read returns the approval of an event. It reports false for an event of another
+// kind, or one that lacks a field of an approval.
 func Read(e *alert.Event) (a Approval, ok bool) {
 	text := func(name string) string {
 		value, _ := e.Data[name].(string)

@@ -39,21 +39,21 @@ type Present struct {
 	Cents            float64
 }
 
-// Gateway is where approvals are. An error that is none of this package's is worth a repeat.
+// Gateway reads approvals and mints tokens for them. Errors other than this package's are retried.
 type Gateway interface {
-	// Approval returns ErrGone if there is none.
+	// Approval returns the present state of an approval, or ErrGone if it does not exist.
 	Approval(ctx context.Context, organization, ref string) (Present, error)
 	// Mint returns a token by which a member decides, ErrGone if there is nothing to decide, or ErrRefused.
 	Mint(ctx context.Context, organization, ref, member, channel string) (string, error)
-	// Version returns that of what a token shows, or ErrGone.
+	// Version returns the version of the approval that a token shows, or ErrGone.
 	Version(ctx context.Context, token string) (string, error)
 }
 
-// Notifier sends messages. An error that is not alert.ErrRefused is worth a repeat.
+// Notifier sends messages. Errors other than alert.ErrRefused are retried.
 type Notifier interface {
-	// Send returns the id of the notification. The same message again is none, and has the same id.
+	// Send returns the id of the notification. Sending the same message again notifies no one and returns the same id.
 	Send(ctx context.Context, organization string, m Message) (notification string, err error)
-	// Update replaces what a notification says.
+	// Update replaces the text of a notification.
 	Update(ctx context.Context, organization, notification string, m Message) error
 }
 

@@ -92,7 +92,7 @@ type row struct {
 	AudioOutput    int64 `json:"audio_output_tokens"`
 }
 
-var errCost = errors.New("a record's cost is no amount of pico-USD")
+var errCost = errors.New("the cost of a record is not a valid amount of pico-USD")
 
 func (r *row) record() (Record, error) {
 	pico, err := strconv.ParseInt(r.Cost, 10, 64)

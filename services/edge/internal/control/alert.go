@@ -15,7 +15,7 @@ type alertRules struct {
 	Rules        []alert.Rule `json:"rules"`
 }
 
-var errNoRules = apierr.Invalid("rules", "is required; an empty list is no rules")
+var errNoRules = apierr.Invalid("rules", "is required; send an empty list for no rules")
 
 // settingOrganization returns the organization of the path, or for customers that of the header.
 func settingOrganization(r *http.Request) (string, error) {

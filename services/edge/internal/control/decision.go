@@ -198,7 +198,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (f form, ok bool) {
 	return f, true
 }
 
-// checkChoice refuses a choice that is none, or too long.
+// checkChoice refuses an unknown decision, and texts that are too long.
 func checkChoice(c *decision.Choice) error {
 	switch {
 	case c.Decision != decision.Approve && c.Decision != decision.Deny:

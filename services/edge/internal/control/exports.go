@@ -81,7 +81,7 @@ type meterSum struct {
 	Sum      string `json:"sum"`
 }
 
-// backfill has the usage of a range sent again, or says what would be.
+// backfill queues a range of usage to be exported again, or, in a dry run, returns what would be exported.
 func (a *API) backfill(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body struct {
 		From   time.Time `json:"from"`

@@ -158,7 +158,7 @@ func depth(text []byte) (deepest int) {
 	return deepest
 }
 
-// indented returns JSON on lines of its own, and text that is none, or is very deep, as it is.
+// indented returns JSON with indentation. Text that is not JSON, or that is too long or nested too deep, stays as it is.
 func indented(text json.RawMessage) string {
 	var out bytes.Buffer
 	if len(text) > maxArguments || depth(text) > maxIndent || json.Indent(&out, text, "", "  ") != nil {

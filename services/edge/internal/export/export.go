@@ -88,7 +88,7 @@ type Cursor struct {
 	ID          int64
 	Destination string
 	Source      Source
-	// Usage counts from Since on; Until is the end of a back-fill, zero for what goes on.
+	// Since is the start of the exported usage. Until is the end of a back-fill; zero for a continuous export.
 	Since, Until time.Time
 	// Position is where the source continues; empty for its beginning.
 	Position      string

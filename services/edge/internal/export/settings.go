@@ -147,7 +147,7 @@ func (d Destination) checkMeters(metrics []string) error {
 		case name == "" || len(name) > maxName:
 			errs = append(errs, fmt.Errorf("meters[%q]: want a name of at most %d bytes", metric, maxName))
 		case !ofLedger && !slices.Contains(metrics, metric):
-			errs = append(errs, fmt.Errorf("meters[%q]: no metric of the edge or the ledger", metric))
+			errs = append(errs, fmt.Errorf("meters[%q]: not a metric of the edge or the ledger", metric))
 		case ofLedger && !exact && d.Kind == Stripe:
 			errs = append(errs, fmt.Errorf("meters[%q]: Stripe takes whole numbers only; use ledger.cost_pico_usd", metric))
 		}

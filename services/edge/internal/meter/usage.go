@@ -109,7 +109,7 @@ func (r Retention) Complete(q Query, now time.Time) (Query, error) {
 			continue
 		}
 		if whole := max(least, r.grain(moment, now)); whole > 0 && !moment.Truncate(whole).Equal(moment) {
-			return q, apierr.Invalid(name, "must be on the "+wholes[whole]+" (UTC): counts are asked for, or at that age kept, by it")
+			return q, apierr.Invalid(name, "must be on the "+wholes[whole]+" (UTC): counts of that age, or for that period, are kept by the "+wholes[whole]+" only")
 		}
 	}
 	switch {

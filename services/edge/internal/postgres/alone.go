@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/platform/pgdb"
 )
 
-// finishTime bounds how long what was done is committed after its context has ended.
+// finishTime bounds the commit of finished work after its context has ended.
 const finishTime = 10 * time.Second
 
 // cursor is a table with one row, which the replica that follows a feed holds.

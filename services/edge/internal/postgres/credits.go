@@ -103,8 +103,7 @@ func (c *Credits) Balance(ctx context.Context, organization string, now time.Tim
 	return credit.Balance{Pico: row.PicoUsd, Uncovered: uncovered}, true, err
 }
 
-// draw spends costs from the organization's grants, and records it. What was spent before the first grant is none of
-// theirs.
+// draw spends costs from the organization's grants, and records it. Costs from before the first grant are left out.
 func draw(ctx context.Context, q *dbsql.Queries, organization string, costs []credit.Cost, now time.Time) error {
 	first, err := q.FirstGrant(ctx, organization)
 	if errors.Is(err, pgx.ErrNoRows) {

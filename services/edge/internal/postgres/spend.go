@@ -52,7 +52,7 @@ func (s *Spend) Origins(ctx context.Context, keys []string) (map[string]string, 
 }
 
 // errMoved ends the transaction of a page that another replica has added.
-var errMoved = errors.New("another replica has moved the feed on")
+var errMoved = errors.New("another replica has advanced the feed")
 
 // Advance implements spend.Store.
 func (s *Spend) Advance(ctx context.Context, feed spend.Feed, next string, now time.Time, amounts []spend.Amount, costs []credit.Cost) (bool, error) {

@@ -20,7 +20,7 @@ const (
 const ruleOrigin = "must be an origin as a browser sends it, such as https://app.example.com: scheme, host in lower case, " +
 	"a port unless it is the scheme's own; http for localhost only, no *"
 
-// checkOrigins refuses more origins than bound, and what is none.
+// checkOrigins refuses more than bound origins, and values that are not origins.
 func checkOrigins(origins []string, bound int) error {
 	if len(origins) > bound {
 		return apierr.Invalid("origins", fmt.Sprintf("must hold at most %d", bound))

@@ -22,10 +22,10 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// errInterrupted ends a response of which readers have seen a part that no longer goes on.
+// errInterrupted ends a response that can't be continued after readers have seen a part of it.
 var errInterrupted = apierr.New(apierr.KindInternal, "response_interrupted", "the response was interrupted and can't be continued; request it again")
 
-// errTooManyEvents ends a response whose events are more than are kept.
+// errTooManyEvents ends a response whose events exceed the storage bound.
 var errTooManyEvents = apierr.New(apierr.KindUnavailable, "response_too_large", "the events of the response exceed 16 MiB")
 
 // makeInBackground makes a queued response and stores its end.

@@ -90,7 +90,7 @@ func (s *organizationServer) SetOrganizationBudget(
 		return nil, err
 	}
 	if m.BudgetCeilingCents == nil {
-		return nil, apierr.Invalid("budget_ceiling_cents", "is required; 0 is no ceiling")
+		return nil, apierr.Invalid("budget_ceiling_cents", "is required; send 0 for no ceiling")
 	}
 	set := organization.Budget{CeilingCents: m.GetBudgetCeilingCents(), Period: organization.Period(m.GetPeriod())}
 	for _, percent := range slices.Sorted(slices.Values(m.GetThresholds())) {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/service"
 )
 
-// batches are the files of callers and their batch jobs; without keys there are none.
+// batches holds the managers of callers' files and batch jobs; they are nil without trace keys.
 type batches struct {
 	files *file.Manager
 	jobs  *batchjob.Manager

@@ -121,7 +121,7 @@ func newProviders(out transports, p *policy.Policy) (map[string]provider.Provide
 func newProvider(out transports, vendor policy.Provider) (provider.Provider, error) {
 	d, ok := adapter.Find(vendor.Dialect)
 	if !ok {
-		return nil, fmt.Errorf("dialect %q: there is no such adapter", vendor.Dialect)
+		return nil, fmt.Errorf("dialect %q: unknown", vendor.Dialect)
 	}
 	settings := vendor.Adapter()
 	settings.Headers = newHeaders(vendor.Headers)

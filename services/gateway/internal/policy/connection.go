@@ -101,7 +101,7 @@ func (c *Connection) check() error {
 func checkHeader(name string, h HeaderValue) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
-		return errors.New("is no header name")
+		return errors.New("not a valid header name")
 	case slices.Contains(fixedHeaders, name), strings.HasPrefix(name, "Proxy-"):
 		return errors.New("can't be set")
 	case (h.Value == "") == (h.File == ""):

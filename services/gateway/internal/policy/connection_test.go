@@ -71,7 +71,7 @@ func TestConnectionAndPoolRefuse(t *testing.T) {
 	for settings, want := range map[string]string{
 		"    headers: {Host: a}":                                                             `headers."Host": can't be set`,
 		"    headers: {proxy-authorization: canary}":                                         `can't be set`,
-		"    headers: {'a b': c}":                                                            "is no header name",
+		"    headers: {'a b': c}":                                                            "not a valid header name",
 		"    headers: {X-A: ''}":                                                             "want a value, or a file",
 		"    headers: {X-A: {file: f, value: canary}}":                                       "no such field",
 		"    headers: {X-A: a, x-a: b}":                                                      "appears twice",
@@ -80,7 +80,7 @@ func TestConnectionAndPoolRefuse(t *testing.T) {
 		"    headers: {X-Key: sk-proj-canarycanarycanarycanarycanary12345678}":               "put it into a file",
 		"    proxy: {credentials_file: f}":                                                   "proxy.url: is missing",
 		"    proxy: http://user:canary@p":                                                    "proxy.url: holds a user",
-		"    key_header: 'a b'":                                                              "key_header: is no header name",
+		"    key_header: 'a b'":                                                              "key_header: not a valid header name",
 		"    key_file: k\n    credentials: [{name: a, key_file: k}]":                         "key_file: is given beside credentials",
 		"    credentials: [{name: a, key_file: k}, {name: a, key_file: l}]":                  `credentials[1] "a": name: appears twice`,
 		"    credentials: [{key_file: k}]":                                                   "name: want",

@@ -76,7 +76,7 @@ func (p *Provider) check() error {
 		return errors.New("prompt_cache_ttl: want at least 1s")
 	}
 	if p.KeyHeader != "" && !httpguts.ValidHeaderFieldName(p.KeyHeader) {
-		return errors.New("key_header: is no header name")
+		return errors.New("key_header: not a valid header name")
 	}
 	if err := cmp.Or(p.Capabilities.check(), p.Connection.check(), p.checkCredentials()); err != nil {
 		return err

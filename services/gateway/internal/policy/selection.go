@@ -55,7 +55,7 @@ func pickEach(field string, setting perOperation[string], find func(name string)
 		case o.Operations.Has(operation):
 			picked[operation] = o
 		case !setting.all:
-			return nil, fmt.Errorf("%s: %q does not do %s", path, name, operation)
+			return nil, fmt.Errorf("%s: %q does not support %s", path, name, operation)
 		}
 	}
 	return picked, nil
@@ -126,7 +126,7 @@ func (p *Policy) addLadders(setting perOperation[[]string]) error {
 			case o.Operations.Has(operation):
 				p.ladders[operation] = append(p.ladders[operation], o)
 			case !setting.all:
-				return fmt.Errorf("%s: %q does not do %s", path, name, operation)
+				return fmt.Errorf("%s: %q does not support %s", path, name, operation)
 			}
 		}
 	}

@@ -163,7 +163,7 @@ func (r *ToolRule) check() error {
 		return err
 	}
 	if !r.Deny && r.MinimumTrust == "" && !r.RequireRun && r.Approval == "" && !r.NoStandingApproval && r.FreshListing == 0 {
-		return errors.New("demands nothing: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing")
+		return errors.New("has no effect: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing")
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ policy.yaml:20:17: tools.commands[1].argv: must begin with the absolute path of 
 policy.yaml:21:39: tools.commands[2].env[0]: want the name of an environment variable, without a value
 policy.yaml:22:33: tools.commands[3].dir: must be an absolute path
 policy.yaml:24:8: tools.commands[5].name: appears twice
-policy.yaml:26:7: tools.rules[0]: demands nothing: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing
+policy.yaml:26:7: tools.rules[0]: has no effect: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing
 policy.yaml:30:8: tools.rules[4].methods: want any of tools/call, resources/read, prompts/get, completion/complete
 policy.yaml:31:8: tools.rules[5].methods: approval and fresh_listing are for tools/call alone
 policy.yaml:32:20: tools.rules[6].approvers: want letters, digits, '.', '_' and '-', at most 64

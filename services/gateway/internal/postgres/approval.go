@@ -43,7 +43,7 @@ func (s *Approvals) Create(ctx context.Context, a approval.Approval, entry *audi
 func setInitiators(ctx context.Context, q *dbsql.Queries, a *approval.Approval) (err error) {
 	a.InitiatedBy, err = q.RunInitiators(ctx, dbsql.RunInitiatorsParams{OrganizationID: a.Organization, RunID: a.Run})
 	if err != nil {
-		return fmt.Errorf("who initiated the run: %w", err)
+		return fmt.Errorf("read the initiator of the run: %w", err)
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ type noticeStream struct {
 	uris []string
 }
 
-// serve sends the notices until the session expires. The id of an event says what its caller knows then, so that a stream
-// that begins behind it goes on there.
+// serve sends the notices until the session expires. An event's id encodes the state after it, so that a stream
+// that is resumed with the id continues from there.
 func (s *noticeStream) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithDeadline(r.Context(), s.session.Expires)
 	defer cancel()
@@ -85,7 +85,7 @@ func (s *noticeStream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin begins the stream with an event that says what is known.
+// begin starts the stream with an event whose id encodes the known state.
 func (s *noticeStream) begin(events Events, known notice.State) {
 	s.mu.Lock()
 	s.events = events

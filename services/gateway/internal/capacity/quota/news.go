@@ -2,9 +2,9 @@ package quota
 
 import "time"
 
-// Correct applies what a vendor says is left of a subject's tokens, and after which time nothing of it is used any more.
-// It only ever lowers what is free, and only if the vendor knows of clearly less than the books: vendors round, and say
-// it before calls have arrived that are on their way.
+// Correct applies the remaining tokens of a subject as a vendor reports them, and the time until the limit is fully reset.
+// It only lowers what is free, and only if the vendor reports clearly less than the books have: vendors round, and their
+// reports leave out calls that are still on their way.
 func (b *Books) Correct(s Subject, remaining int64, reset time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,7 +27,7 @@ type Window struct {
 	bySlot [slots]Amount
 }
 
-// advance lets the slots age out that are too old at a slot.
+// advance drops the slots that are too old at a slot.
 func (w *Window) advance(slot int64) {
 	if slot <= w.newest {
 		return

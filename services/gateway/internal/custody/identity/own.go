@@ -147,12 +147,12 @@ func ownGCP(raw []byte, like *GCP) (Config, error) {
 	return Config{GCP: gcp}, nil
 }
 
-// strict reads an object that has no other members than those of to.
+// strict decodes an object. Members that to lacks are an error.
 func strict(raw []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if decoder.Decode(to) != nil {
-		return errors.New("has a member that is not known, or is no text")
+		return errors.New("has an unknown member, or a value that is not a string")
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (c *conversation) appendResults(role provider.Role, blocks []block, field s
 	case !c.tools:
 		return apierr.Invalid(field+".content", errNoTools)
 	case role != provider.RoleUser:
-		return apierr.Invalid(field+".role", "must be user in a message of results of tools, which follows the message that uses them")
+		return apierr.Invalid(field+".role", "must be user in the message with tool results, which follows the message with the tool calls")
 	}
 	for i := range blocks {
 		b, field := &blocks[i], fieldOf(i)

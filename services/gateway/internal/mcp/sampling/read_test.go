@@ -140,7 +140,7 @@ func TestReadRefuses(t *testing.T) {
 		{content("assistant", `[`+many(`{"type":"tool_use","id":"c","name":"f","input":{}}`, 2)+`]`), "params.messages[0].content[1].id: appears twice"},
 		{saying(use), "params.messages: must end with the results of all tools that were used"},
 		{saying(use + `,{"role":"user","content":` + text + `}`), "params.messages[1].content.type: must be tool_result"},
-		{saying(use + `,{"role":"assistant","content":` + text + `}`), "params.messages[1].role: must be user in a message of results of tools"},
+		{saying(use + `,{"role":"assistant","content":` + text + `}`), "params.messages[1].role: must be user in the message with tool results"},
 		{saying(use + `,{"role":"user","content":[{"type":"tool_result","toolUseId":"c1","content":[]},` + text + `]}`), "params.messages[1].content[1].type: must be tool_result"},
 		{saying(use + `,{"role":"user","content":{"type":"tool_result","toolUseId":"c2","content":[]}}`), "params.messages[1].content.toolUseId: must be the id of a tool_use in the message before"},
 		{saying(use + `,{"role":"user","content":[` + many(`{"type":"tool_result","toolUseId":"c1","content":[]}`, 2) + `]}`), "params.messages[1].content[1].toolUseId: must be the id"},

@@ -40,11 +40,11 @@ func readFeatures(named []Feature) ([]Feature, error) {
 	}
 	for _, f := range named {
 		if !slices.Contains(features, f) {
-			return nil, apierr.Invalid("features", "must be of tools, resources, prompts, completions and tasks")
+			return nil, apierr.Invalid("features", "must hold only tools, resources, prompts, completions and tasks")
 		}
 	}
 	if slices.Contains(named, FeatureTasks) && !slices.Contains(named, FeatureTools) {
-		return nil, apierr.Invalid("features", "must have tools, if they have tasks")
+		return nil, apierr.Invalid("features", "must include tools when they include tasks")
 	}
 	return slices.DeleteFunc(slices.Clone(features), func(f Feature) bool { return !slices.Contains(named, f) }), nil
 }

@@ -80,7 +80,7 @@ func (m *Manager) settleClient(ctx context.Context, s *Server, c *OAuth) error {
 	if c.Issuer == "" {
 		named, err := m.OAuth.Issuer(ctx, s.URL)
 		if err != nil {
-			return apierr.Invalid("credential.oauth.issuer", "is required, as the server's own can't be found out: "+err.Error())
+			return apierr.Invalid("credential.oauth.issuer", "is required, because the server's issuer can't be discovered: "+err.Error())
 		}
 		if Origin(named) != Origin(s.URL) {
 			return apierr.Invalid("credential.oauth.issuer", "is required, as the server names one of another origin than its own")

@@ -152,9 +152,9 @@ func (l *httpLink) whole(ctx context.Context, r *request, talk *conversation, te
 	return opened, nil
 }
 
-// unreadable returns the error of a text that is no message. The error's text says which rule it breaks.
+// unreadable returns the error for an answer that is not a JSON-RPC message. err says which rule it breaks.
 func unreadable(err error) *Error {
-	e := protocol("the server sent what is no message: " + err.Error())
+	e := protocol("the server sent an invalid message: " + err.Error())
 	e.Err = err
 	return e
 }

@@ -28,9 +28,9 @@ type Param struct {
 var (
 	errParamName  = errors.New("x-mcp-header: must be a header's name of at most 128 characters")
 	errParamTwice = errors.New("x-mcp-header: must be unique in a tool, in any case")
-	errParamType  = errors.New("x-mcp-header: must be at a property of type string, integer or boolean")
+	errParamType  = errors.New("x-mcp-header: must be on a property of type string, integer or boolean")
 	errParamPlace = errors.New("x-mcp-header: must be reachable through properties only")
-	errParamMany  = errors.New("x-mcp-header: must be at 64 properties at most")
+	errParamMany  = errors.New("x-mcp-header: must be on at most 64 properties")
 )
 
 // Params returns the arguments that a tool's input schema mirrors into headers, in the schema's order. The schema has

@@ -135,14 +135,14 @@ func NewID() string { return "file-" + rand.Text() }
 
 var ownID = regexp.MustCompile(`^file-[A-Z2-7]{26}$`)
 
-// IsID reports whether an id has the form of those of stored files. No vendor's has.
+// IsID reports whether an id has the form of the ids of stored files, which no vendor uses.
 func IsID(id string) bool { return ownID.MatchString(id) }
 
-// What sealed texts are bound to, so that none can stand in for another.
+// nameOf and pieceOf return the context that a sealed text is bound to, so that one cannot be replaced by another.
 func nameOf(id string) string              { return "file name " + id }
 func pieceOf(id string, number int) string { return fmt.Sprintf("file %s %d", id, number) }
 
-// Create stores a file. expires is when it goes; zero is the organization's retention, and none is later.
+// Create stores a file until expires; zero means the organization's retention, which is also the latest time.
 func (m *Manager) Create(ctx context.Context, s Scope, f File, content []byte) (File, error) {
 	f.Size = int64(len(content))
 	row, err := m.row(s, &f)

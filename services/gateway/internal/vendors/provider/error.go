@@ -29,7 +29,7 @@ type Error struct {
 	// Unsupported reports that the dialect can't express the request. Nothing was sent, and another candidate may serve
 	// it.
 	Unsupported bool
-	// Field is the request's field that is at fault; empty if it is none, or has another name in some faces.
+	// Field is the request's field that caused the error; empty if no field did, or if its name differs between faces.
 	Field string
 	// Cause is for the log; may be nil.
 	Cause error

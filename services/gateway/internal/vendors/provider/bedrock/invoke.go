@@ -45,11 +45,11 @@ func checkOwn(body json.RawMessage) (err error) {
 	wire.ParseView(body).ForEach(func(name, value gjson.Result) bool {
 		switch {
 		case slices.Contains(unserved, name.Str) && value.Type != gjson.Null, name.Str == "speed" && value.Str == "fast":
-			err = provider.Unsupported(name.Str, "this host of the model has none")
+			err = provider.Unsupported(name.Str, "this host of the model does not support it")
 		case name.Str == "tools" && has(value, isServerTool):
 			err = provider.Unsupported("tools[].type", "this host of the model runs no tools itself")
 		case name.Str == "messages" && has(value, func(message gjson.Result) bool { return has(message.Get("content"), isElsewhere) }):
-			err = provider.Unsupported("messages[].content", "this host of the model fetches nothing, and has no files")
+			err = provider.Unsupported("messages[].content", "this host of the model fetches no URLs and stores no files")
 		}
 		return err == nil
 	})

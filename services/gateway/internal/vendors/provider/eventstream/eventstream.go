@@ -39,7 +39,7 @@ var (
 	ErrTooLarge = errors.New("event stream message is larger than 16 MiB, or its headers than 128 KiB")
 	ErrEndless  = errors.New("event stream is larger than 256 MiB")
 	ErrBroken   = errors.New("event stream message is not well-formed")
-	ErrChecksum = errors.New("event stream message has another checksum than it says")
+	ErrChecksum = errors.New("event stream message does not match its checksum")
 )
 
 // Message is one message.

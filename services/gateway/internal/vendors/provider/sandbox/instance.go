@@ -100,7 +100,7 @@ func (m *maker) plain(s schema) any {
 	return object
 }
 
-// kind returns the type, or the first of several; without one it is an object.
+// kind returns the type of a schema, or the first of several; empty if it has none, which means an object.
 func (s schema) kind() string {
 	if list, ok := s.Type.([]any); ok && len(list) > 0 {
 		s.Type = list[0]

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Vector reads a list of numbers that 32 bits can hold. An empty list is an error, too: the vendor's failure.
+// Vector reads a list of numbers that 32 bits can hold. An empty list is an error too.
 func Vector(value gjson.Result) ([]float32, error) {
 	var numbers []float32
 	broken := !value.IsArray()
