@@ -37,7 +37,7 @@ func (s *site) quote() error {
 		if text == string(p.source) {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(s.root, filepath.FromSlash(file)), []byte(text), 0o644); err != nil { //nolint:gosec // A document of the tree: every account may read it.
+		if err := os.WriteFile(filepath.Join(s.root, filepath.FromSlash(file)), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
