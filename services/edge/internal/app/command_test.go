@@ -18,7 +18,7 @@ func TestWrongCalls(t *testing.T) {
 	for args, want := range map[string]string{
 		"keys": "create", "keys creat": "did you mean create?", "keys create --limit 600": "--limit", "keys create --organization o": "--org",
 		"keys rotate": "rotate ID", "keys expire key_1": "--in and --never", "keys expire key_1 --in 1h --never": "--in and --never",
-		"keys limit key_1": "limit ID", "keys limit key_1 600": "600", "keys terms key_1": "want a flag", "keys terms key_1 --tpm 0": "--tpm",
+		"keys limit key_1": "limit ID", "keys limit key_1 600": "600", "keys terms key_1": "at least one flag", "keys terms key_1 --tpm 0": "--tpm",
 		"keys terms key_1 --model a --all-models": "not both", "keys revoke": "revoke ID", "exports": "backfill", "exports dry-run": "DESTINATION",
 		"exports backfill stripe": "--from", "exports backfill stripe --from yesterday": "--from", "control now": "no arguments",
 		"healthcheck contrl": "serve, control", "config all": "serve, control",

@@ -43,7 +43,7 @@ func TestReadRefuses(t *testing.T) {
 		"a URL with a password":     {"https://api", "https://u:p@api", "destinations[0]: base_url:"},
 		"no key":                    {"key_file: keys/stripe", "", "destinations[0]: key_file:"},
 		"a key in place of a file":  {"keys/stripe", "https://x", "not the secret"},
-		"an unknown metric":         {"llm_requests:", "calls:", `destinations[0]: meters["calls"]: no metric`},
+		"an unknown metric":         {"llm_requests:", "calls:", `destinations[0]: meters["calls"]: not a metric`},
 		"fractions at Stripe":       {"cost_pico_usd", "cost_cents", "whole numbers only"},
 		"no token for the ledger":   {"ledger_token_file: operator-token", "", "ledger_token_file: required"},
 		"an interval of nothing":    {"destinations:", "every: 0s\ndestinations:", "every:"},
