@@ -90,8 +90,8 @@ func newPart(h *holder, w *window, m meterOf, p plan.Period, now time.Time) part
 	}
 }
 
-// compare finds the windows that lack more than replicas may not have reported yet: they get a base. Without the meter's
-// counts nothing is missing for now.
+// compare finds the windows that lack more than replicas may not have reported yet: they get a base. Where the counts of
+// the meter can't be read, the windows stay as they are until the next comparison.
 func (x *Enforcer) compare(ctx context.Context, parts []part, now time.Time) {
 	if now.UnixNano() < x.uncountedUntil.Load() {
 		return
