@@ -174,12 +174,12 @@ pin-images: $(CRANE) ## write the digests that registries have today behind the 
 
 ##@ Test
 
-.PHONY: test isolate e2e soak k8s alerts bench load ci
+.PHONY: test isolate e2e soak k8s manifests walk alerts bench growth benchmarks load ci
 # `make lint` vets tests, too. Linking without symbols for debuggers takes a quarter less processor time.
 QUICK := -vet=off '-ldflags=-s -w'
 # Tests wait for much of their time, and the linker for the disk: two packages more than processors keep these busy.
 MORE_PACKAGES := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
-test isolate e2e k8s bench: export TMPDIR = $(shell .ci/tmpdir)
+test isolate e2e manifests walk growth benchmarks: export TMPDIR = $(shell .ci/tmpdir)
 # Compiler, linker and tests collect less garbage: a fifth less processor time. Services of black-box tests run as shipped.
 test: export GOGC := $(or $(GOGC),400)
 
@@ -202,21 +202,33 @@ e2e: dev $(BUF) $(PROTO)/.stamp ## black-box tests over HTTP and gRPC against th
 soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end
 	@SOAK_FOR=$${SOAK_FOR:-10m} go test -count=1 -tags e2e -v -timeout 90m -run '^TestSoak$$' ./deploy/e2e
 
-k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## every overlay builds, is valid and keeps the rules, the chart is equal, the walk into a cluster runs; offline
-	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) HELM=$(HELM) go test -count=1 -tags k8s ./deploy/k8s/... ./deploy/helm/
+CLUSTER := KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) HELM=$(HELM) go test -count=1 -tags k8s
+
+k8s: manifests walk ## all that concerns clusters; offline
+
+manifests: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## every overlay builds, is valid and keeps the rules; the chart is equal
+	@$(CLUSTER) ./deploy/k8s ./deploy/helm/
+
+walk: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## the documents' commands from an empty cluster to a chat, with pods as processes
+	@$(CLUSTER) ./deploy/k8s/cluster
 
 alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else; what dashboards ask for is PromQL
 	@go run ./deploy/observability queries | $(PROMTOOL) check rules
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml
 
 packages_with = $$(grep -rlE '^func $(1)\(' --include='*_test.go' services deploy gen | xargs -n1 dirname | sort -u | sed 's|^|./|')
-bench: dev ## the tests that -race would distort, which measure their own process, and every benchmark once, so that none rots
+bench: growth benchmarks ## what measures
+
+growth: dev ## the tests that -race would distort, which measure their own process
 	@$(STORES) go test $(QUICK) $(MORE_PACKAGES) -run '(DoesNotAllocate|GrowsLinearly)$$' $(call packages_with,Test[A-Za-z0-9_]*(DoesNotAllocate|GrowsLinearly))
+
+benchmarks: dev ## every benchmark once, so that none rots
 	@$(STORES) go test $(QUICK) -run '^$$' -bench . -benchtime 1x $(call packages_with,Benchmark[A-Za-z0-9_]*)
 
 load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)
 
-# With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either.
+# With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either. Black-box tests
+# wait for a third of their time, which is left to what needs no more than processors and has no deadlines.
 ci: dev ## all that must pass before a change lands; lists the time of each step and the slowest tests
-	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) licenses lint test isolate e2e k8s alerts bench
+	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) licenses test e2e+lint+isolate+manifests+alerts walk growth+benchmarks

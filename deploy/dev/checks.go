@@ -5,15 +5,34 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"time"
 
 	"switchyard.dev/deploy/dev/check"
 )
 
-// runChecks runs targets of the Makefile one after another, and lists the time of each and the slowest tests.
-func runChecks(ctx context.Context, targets []string) error {
-	return check.Steps(ctx, os.Stdout, targets, func(ctx context.Context, target, times string) error {
-		return execute(ctx, []string{"make", "--no-print-directory", target}, append(os.Environ(), check.TimesFile+"="+times))
-	})
+// lowest is the priority of what runs beside something else: it gets what is left of the processors.
+const lowest = "19"
+
+// runChecks runs targets of the Makefile, and lists the times of each and the slowest tests.
+func runChecks(ctx context.Context, steps []string) error {
+	return check.Steps(ctx, os.Stdout, steps, runTarget)
+}
+
+func runTarget(ctx context.Context, target check.Target) (processor time.Duration, err error) {
+	command := []string{"make", "--no-print-directory", target.Name}
+	if target.Beside {
+		command = append([]string{"nice", "-n", lowest}, command...)
+	}
+	cmd := foreground(ctx, command, append(os.Environ(), check.TimesFile+"="+target.Times))
+	cmd.Stdout = target.Out
+	if target.Beside {
+		cmd.Stdin, cmd.Stderr = nil, target.Out
+	}
+	err = exit(cmd.Run())
+	if cmd.ProcessState != nil {
+		processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return processor, err
 }
 
 // runTests runs a `go test` and records how long each test takes, where a file for that is named.

@@ -16,8 +16,9 @@ const help = `use
   dev demo              run the main jobs against what "dev run" started
   dev stores -- CMD …   run CMD with a throwaway Postgres and Redis
                         (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)
-  dev check TARGET …    run targets of the Makefile one after another, and list the
-                        time of each and the slowest tests
+  dev check STEP …      run targets of the Makefile one after another, and list the
+                        times of each and the slowest tests; of a step A+B+C, B and C
+                        run beside A with what A leaves of the processors
   dev tests -- CMD …    run CMD, a "go test", for the list of "dev check"
   dev setup DIR …       make secrets in DIR, and roles and schemas on the servers of
                         SWITCHYARD_DATABASE_URL, SWITCHYARD_REDIS_URL; as root, give

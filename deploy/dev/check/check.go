@@ -3,6 +3,7 @@ package check
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // TimesFile is the environment variable that names the file to which [Tests] appends how long each test took.
@@ -21,15 +24,27 @@ const TimesFile = "SWITCHYARD_TEST_TIMES"
 // slowest is how many tests the list at the end has.
 const slowest = 10
 
-// step is a step with the time that it took.
-type step struct {
-	name string
-	took time.Duration
+// Target is a target of the Makefile to run.
+type Target struct {
+	Name   string
+	Times  string    // the file that [TimesFile] has to name for its tests
+	Beside bool      // it runs beside another target, which goes first
+	Out    io.Writer // for what it prints
 }
 
-// Steps runs the steps one after another until one fails, and writes the time of each and the slowest tests of all. run
-// gets the name of a step and the file that TimesFile has to name for its tests.
-func Steps(ctx context.Context, out io.Writer, names []string, run func(ctx context.Context, name, times string) error) (err error) {
+// Run runs a target. It returns the processor time that the target took.
+type Run func(context.Context, Target) (processor time.Duration, err error)
+
+// step is a target that has run.
+type step struct {
+	name            string
+	took, processor time.Duration
+	beside          bool
+}
+
+// Steps runs the steps one after another until one fails, and writes the times of each and the slowest tests of all. A
+// step is a target, or several joined by "+": the first of them, and beside it the others one after another. out must be safe for concurrent use.
+func Steps(ctx context.Context, out io.Writer, steps []string, run Run) (err error) {
 	file, err := os.CreateTemp("", "switchyard-times-")
 	if err != nil {
 		return err
@@ -38,31 +53,65 @@ func Steps(ctx context.Context, out io.Writer, names []string, run func(ctx cont
 	if err := file.Close(); err != nil {
 		return err
 	}
+	begun := time.Now()
 	var done []step
-	for _, name := range names {
-		begun := time.Now()
-		err = run(ctx, name, file.Name())
-		done = append(done, step{name, time.Since(begun)})
+	for _, names := range steps {
+		var ran []step
+		ran, err = together(ctx, out, strings.Split(names, "+"), file.Name(), run)
+		done = append(done, ran...)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
 			break
 		}
 	}
 	tests, readErr := readTimes(file.Name())
-	_, writeErr := io.WriteString(out, list(done, tests))
+	_, writeErr := io.WriteString(out, list(done, time.Since(begun), tests))
 	return errors.Join(err, readErr, writeErr)
 }
 
-// list returns the times of the steps in their order, and the slowest of the tests.
-func list(steps []step, tests []testTime) string {
-	var text strings.Builder
-	var whole time.Duration
-	text.WriteString("\nSteps, in seconds:\n")
-	for _, s := range steps {
-		whole += s.took
-		fmt.Fprintf(&text, "%8.1f  %s\n", s.took.Seconds(), s.name)
+// together runs a target and others beside it, until all have ended or one of the others has failed and the first has
+// ended. What one of the others prints is written when it ends.
+func together(ctx context.Context, out io.Writer, names []string, times string, run Run) (ran []step, err error) {
+	var others []step
+	var group errgroup.Group
+	group.Go(func() error {
+		for _, name := range names[1:] {
+			var printed bytes.Buffer
+			s, err := timed(ctx, Target{name, times, true, &printed}, run)
+			others = append(others, s)
+			if _, writeErr := printed.WriteTo(out); err != nil || writeErr != nil {
+				return errors.Join(err, writeErr)
+			}
+		}
+		return nil
+	})
+	first, err := timed(ctx, Target{names[0], times, false, out}, run)
+	err = errors.Join(err, group.Wait())
+	return append([]step{first}, others...), err
+}
+
+func timed(ctx context.Context, target Target, run Run) (step, error) {
+	begun := time.Now()
+	processor, err := run(ctx, target)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", target.Name, err)
 	}
-	fmt.Fprintf(&text, "%8.1f  all\n", whole.Seconds())
+	return step{target.Name, time.Since(begun), processor, target.Beside}, err
+}
+
+// list returns the times of the steps in their order, and the slowest of the tests.
+func list(steps []step, whole time.Duration, tests []testTime) string {
+	var text strings.Builder
+	var processor time.Duration
+	text.WriteString("\nSteps, in seconds and in seconds of processors:\n")
+	for _, s := range steps {
+		processor += s.processor
+		beside := ""
+		if s.beside {
+			beside = ", beside the one above"
+		}
+		fmt.Fprintf(&text, "%8.1f %8.1f  %s%s\n", s.took.Seconds(), s.processor.Seconds(), s.name, beside)
+	}
+	fmt.Fprintf(&text, "%8.1f %8.1f  all\n", whole.Seconds(), processor.Seconds())
 	if len(tests) == 0 {
 		return text.String()
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,16 +58,16 @@ func TestStepsEndWithTheirTimes(t *testing.T) {
 	var out bytes.Buffer
 	var ran []string
 	broken := errors.New("exit status 2")
-	err := Steps(t.Context(), &out, []string{"lint", "test", "e2e"}, func(_ context.Context, name, times string) error {
-		ran = append(ran, name)
-		if name == "lint" {
-			return nil
+	err := Steps(t.Context(), &out, []string{"lint", "test", "e2e"}, func(_ context.Context, target Target) (time.Duration, error) {
+		ran = append(ran, target.Name)
+		if target.Name == "lint" {
+			return 12 * time.Second, nil
 		}
-		file, err := os.OpenFile(times, os.O_APPEND|os.O_WRONLY, 0)
+		file, err := os.OpenFile(target.Times, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		return errors.Join(Tests(strings.NewReader(events), &bytes.Buffer{}, file), file.Close(), broken)
+		return 0, errors.Join(Tests(strings.NewReader(events), &bytes.Buffer{}, file), file.Close(), broken)
 	})
 	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "test: ") {
 		t.Errorf("error %v, want that of the step test", err)
@@ -73,9 +75,61 @@ func TestStepsEndWithTheirTimes(t *testing.T) {
 	if !slices.Equal(ran, []string{"lint", "test"}) {
 		t.Errorf("ran %q", ran)
 	}
-	for _, want := range []string{"0.0  lint\n", "0.0  test\n", "  all\n", "     3.5  b TestTwo\n     1.2  a TestOne\n     0.5  b TestThree\n"} {
+	for _, want := range []string{"     0.0     12.0  lint\n", "     0.0      0.0  test\n", "     12.0  all\n", "     3.5  b TestTwo\n     1.2  a TestOne\n     0.5  b TestThree\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}
+
+// The first target of a step ends only when the others run beside it; here they wait for each other.
+func TestTargetsOfAStepRunTogether(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("exit status 2")
+	for failing, want := range map[string]struct {
+		ran []string
+		err string
+	}{
+		"":     {[]string{"e2e", "lint", "k8s", "bench"}, ""},
+		"e2e":  {[]string{"e2e", "lint", "k8s"}, "e2e: exit status 2"},
+		"lint": {[]string{"e2e", "lint"}, "lint: exit status 2"},
+	} {
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := make(chan string)
+		err = Steps(t.Context(), out, []string{"e2e+lint+k8s", "bench"}, func(_ context.Context, target Target) (time.Duration, error) {
+			if target.Beside != (target.Name == "lint" || target.Name == "k8s") {
+				t.Errorf("%s is beside another: %t", target.Name, target.Beside)
+			}
+			switch target.Name {
+			case "e2e":
+				<-begun
+			case "lint":
+				begun <- "lint"
+			}
+			_, err := io.WriteString(target.Out, target.Name+" printed\n")
+			if target.Name == failing {
+				err = broken
+			}
+			return 0, err
+		})
+		if err == nil && want.err != "" || err != nil && err.Error() != want.err {
+			t.Errorf("%q fails: error %v, want %q", failing, err, want.err)
+		}
+		printed, err := os.ReadFile(out.Name())
+		if err := errors.Join(err, out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"e2e", "lint", "k8s", "bench"} {
+			ran := slices.Contains(want.ran, name)
+			if found := strings.Contains(string(printed), name+" printed\n"); found != ran {
+				t.Errorf("%q fails: what %s printed is there: %t, want %t:\n%s", failing, name, found, ran, printed)
+			}
+		}
+		if line := "lint, beside the one above\n"; !strings.Contains(string(printed), line) {
+			t.Errorf("%q fails: %q is not in\n%s", failing, line, printed)
 		}
 	}
 }
@@ -86,11 +140,11 @@ func TestListHasTheSlowest(t *testing.T) {
 	for i := range tests {
 		tests[i] = testTime{"p", "Test", float64(i)}
 	}
-	got := list([]step{{"test", 90 * time.Second}}, tests)
-	if n := strings.Count(got, "p Test"); n != slowest || !strings.Contains(got, "    29.0  p Test\n    28.0") || !strings.Contains(got, "    90.0  test\n") {
+	got := list([]step{{name: "test", took: 90 * time.Second}}, 91*time.Second, tests)
+	if n := strings.Count(got, "p Test"); n != slowest || !strings.Contains(got, "    29.0  p Test\n    28.0") || !strings.Contains(got, "    90.0      0.0  test\n    91.0      0.0  all\n") {
 		t.Errorf("%d tests:\n%s", n, got)
 	}
-	if got := list(nil, nil); strings.Contains(got, "slowest") {
+	if got := list(nil, 0, nil); strings.Contains(got, "slowest") {
 		t.Errorf("without tests:\n%s", got)
 	}
 }
