@@ -29,7 +29,7 @@ var screenshot = flag.String("screenshot", "", "`file` for a picture of notify's
 // browserTimeout bounds all that a test does in a browser, which may keep a processor busy for half a minute by itself.
 const browserTimeout = 10 * waitTimeout
 
-// chrome starts a headless browser.
+// chrome starts a headless browser. A slow disk takes half a minute to read its program.
 func chrome(t *testing.T) context.Context {
 	t.Helper()
 	var program string
@@ -45,7 +45,8 @@ func chrome(t *testing.T) context.Context {
 		}
 		t.Skip("there is no chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1000, 760))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1000, 760),
+		chromedp.WSURLReadTimeout(browserTimeout))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
