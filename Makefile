@@ -229,6 +229,7 @@ load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)
 
 # With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either. Black-box tests
-# wait for a third of their time, which is left to what needs no more than processors and has no deadlines.
+# wait for a third of their time, which is left to what needs no more than processors and has no deadlines. The walk has
+# some, and most of the machine when it comes.
 ci: dev ## all that must pass before a change lands; lists the time of each step and the slowest tests
-	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) licenses test e2e+lint+isolate+manifests+alerts walk growth+benchmarks
+	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) licenses test e2e+lint+isolate+manifests+alerts growth+benchmarks+walk
