@@ -77,6 +77,7 @@ var (
 		"edge.spool.emptyDirLimit":           "Without the component spoolVolumes.",
 		"backlog.flows":                      "Flows of which deliveries wait, at which webhook-egress gets more pods.",
 		"backlog.prometheus":                 "Where KEDA asks.",
+		"backlog.query":                      "In PromQL. Where one Prometheus scrapes several installations, add the label namespace.",
 		"otel.namespace":                     "The collector's.",
 		"prometheus.namespace":               "That of what scrapes.",
 		"prometheus.handbook":                "Where deploy/README.md is read, to which the alerts link.",

@@ -161,6 +161,8 @@ func (v *values) visitScaler(n *node, service, path string) {
 		v.show(n, "backlog.flows")
 	case "/spec/triggers/prometheus/metadata/serverAddress":
 		v.take(n, "backlog.prometheus")
+	case "/spec/triggers/prometheus/metadata/query":
+		v.take(n, "backlog.query")
 	}
 }
 

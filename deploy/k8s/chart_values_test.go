@@ -264,7 +264,7 @@ func switchFor(name string) string {
 		return "components: {gatewayApi: true}"
 	case name == "secrets.webhookSigningKeys":
 		return "components: {signingKeys: true}"
-	case name == "backlog.prometheus":
+	case name == "backlog.prometheus" || name == "backlog.query":
 		return "components: {backlog: keda}"
 	default:
 		return ""

@@ -22,8 +22,7 @@ import (
 // TestMain runs the tests, or a command of TestSignals as a process of its own.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "process" {
-		_ = command.Run(patient(), os.Args[2:], command.Standard())
-		return
+		os.Exit(command.Run(patient(), os.Args[2:], command.Standard()))
 	}
 	m.Run()
 }
@@ -39,6 +38,11 @@ func patient() *cobra.Command {
 				<-ctx.Done()
 				say("drained")
 				return nil
+			}},
+			{Name: "start", Short: "start", Face: face, Serve: func(ctx context.Context, _ settings) error {
+				say("starting")
+				<-ctx.Done()
+				return fmt.Errorf("connect to the database: %w", ctx.Err())
 			}},
 			{Name: "hang", Short: "hang", Face: face, Serve: func(ctx context.Context, _ settings) error {
 				say("serving")
@@ -60,8 +64,8 @@ func patient() *cobra.Command {
 	}})
 }
 
-// A role and a command with connections end in order at the first signal, and at once at the second. All others end at
-// the first, even while they read.
+// A role and a command with connections end in order at the first signal, a role even before all has started, and at
+// once at the second. All others end at the first, even while they read.
 func TestSignals(t *testing.T) {
 	for _, tt := range []struct {
 		command, says string
@@ -71,6 +75,7 @@ func TestSignals(t *testing.T) {
 	}{
 		{"serve", "serving", []syscall.Signal{syscall.SIGTERM}, "drained", false},
 		{"serve", "serving", []syscall.Signal{syscall.SIGINT}, "drained", false},
+		{"start", "starting", []syscall.Signal{syscall.SIGTERM}, "", false},
 		{"hang", "serving", []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, "draining", true},
 		{"hang", "serving", []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}, "draining", true},
 		{"read", "reading", []syscall.Signal{syscall.SIGINT}, "", true},

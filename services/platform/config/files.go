@@ -54,6 +54,15 @@ func (s setting) readable() error {
 		return err
 	}
 	path := s.value.String()
+	info, err := os.Stat(path) // Opening a pipe would wait for a writer.
+	switch {
+	case err != nil:
+		return err
+	case s.namesFolder() && !info.IsDir():
+		return fmt.Errorf("%s: want a folder", path)
+	case !s.namesFolder() && !info.Mode().IsRegular():
+		return fmt.Errorf("%s: want a file", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -63,13 +72,8 @@ func (s setting) readable() error {
 		if _, err := file.ReadDir(1); !errors.Is(err, io.EOF) {
 			return err
 		}
-		return nil
 	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: want a file", path)
-	}
-	return err
+	return nil
 }
 
 // Required returns the names of the settings of cfg that have no default and must be set. One that is required in some

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,6 +33,10 @@ func TestCheckFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	wrong := func() error { return errors.New("no certificate") }
 	for name, tt := range map[string]struct {
 		cfg    named
@@ -44,12 +49,17 @@ func TestCheckFiles(t *testing.T) {
 		"missing": {
 			named{Key: secret.File(missing), Rules: missing, Dir: missing},
 			nil,
-			[]string{"SHOP_KEY_FILE: secret: open " + missing, "SHOP_RULES_FILE: open " + missing, "SHOP_KEYS_DIR: open " + missing},
+			[]string{"SHOP_KEY_FILE: secret: open " + missing, "SHOP_RULES_FILE: stat " + missing, "SHOP_KEYS_DIR: stat " + missing},
 		},
 		"of another kind": {
 			named{Key: secret.File(empty), Rules: dir, Dir: text},
 			nil,
-			[]string{"SHOP_KEY_FILE: ", "SHOP_RULES_FILE: " + dir + ": want a file", "SHOP_KEYS_DIR: "},
+			[]string{"SHOP_KEY_FILE: ", "SHOP_RULES_FILE: " + dir + ": want a file", "SHOP_KEYS_DIR: " + text + ": want a folder"},
+		},
+		"a pipe": {
+			named{Rules: pipe, Dir: pipe},
+			nil,
+			[]string{"SHOP_RULES_FILE: " + pipe + ": want a file", "SHOP_KEYS_DIR: " + pipe + ": want a folder"},
 		},
 		"its own check":         {named{Rules: missing}, map[string]func() error{"RULES_FILE": func() error { return nil }, "TLS_CA_FILE": wrong}, nil},
 		"its own check fails":   {func() (c named) { c.TLS.CA = text; return c }(), map[string]func() error{"TLS_CA_FILE": wrong}, []string{"SHOP_TLS_CA_FILE: no certificate"}},

@@ -70,6 +70,8 @@ func TestIsUnavailable(t *testing.T) {
 		{"disk full", code("53100"), true},
 		{"out of memory", code("53200"), true},
 		{"a standby", code("25006"), true},
+		{"a password that was rotated", code("28P01"), true},
+		{"a role that may not connect", code("28000"), true},
 		{"reset", fmt.Errorf("query: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), true},
 		{"closed", fmt.Errorf("query: %w", pgconn.ErrConnClosed), true},
 		{"no such database", unknown, false},

@@ -236,7 +236,7 @@ type NotifyTarget struct {
 	// web_push: brand or part of the organization, passed on to the page. Devices that were registered for another one
 	// are excluded; those without one are included.
 	SiteId string `protobuf:"bytes,8,opt,name=site_id,json=siteId,proto3" json:"site_id,omitempty"`
-	// web_push and in_app: a JSON object that is passed on unchanged.
+	// web_push and in_app: a JSON object that is passed on unchanged; in_app: of at most 16 KiB.
 	Data []byte `protobuf:"bytes,9,opt,name=data,proto3" json:"data,omitempty"`
 	// web_push: how long the push service keeps the message for a device that is offline, in seconds, at most 28 days
 	// (RFC 8030, section 5.2). Absent: 24 hours.

@@ -109,10 +109,7 @@
     const dollars = cents / 100;
     return "$" + (dollars >= 1 ? dollars.toFixed(2) : dollars >= 0.01 ? dollars.toFixed(4) : dollars.toPrecision(2));
   };
-  const time = (text) => {
-    const at = new Date(text);
-    return at.toLocaleTimeString([], { hour12: false });
-  };
+  const time = (at) => new Date(at).toISOString().slice(11, 19) + " UTC";
   const ago = (text) => {
     if (!text) return "";
     const s = Math.max(0, (Date.now() - new Date(text)) / 1000);
@@ -349,7 +346,7 @@
       showTraces(traces || refused);
       showSpend(spend);
       showLeaving(leaving);
-      $("clock").textContent = "As of " + new Date().toLocaleTimeString([], { hour12: false });
+      $("clock").textContent = "As of " + time(Date.now());
       document.body.dataset.looked = String(Number(document.body.dataset.looked || 0) + 1);
     } finally {
       busy = false;
