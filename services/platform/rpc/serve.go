@@ -135,7 +135,12 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 	if tokens := s.options.Tokens; tokens != nil {
 		runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, s.options.Log) })
 	}
-	runner.Go("grpc", func(context.Context) error { return s.grpc.Serve(listener) })
+	runner.Go("grpc", func(context.Context) error {
+		if err := s.grpc.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) { // A drain may have come first.
+			return err
+		}
+		return nil
+	})
 	runner.Go("grpc health", func(ctx context.Context) error {
 		s.followReadiness(ctx, runner)
 		return nil

@@ -132,6 +132,22 @@ func TestFacesDrainTogether(t *testing.T) {
 	}
 }
 
+// A drain that comes before the faces serve is none that failed.
+func TestDrainBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil })
+	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: time.Second})
+	if err := b.server.Serve(t.Context(), runner, testkit.FreeAddress(t), testkit.FreeAddress(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.server.GRPC().Stop() // as a drain does that comes before the server's goroutine
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := runner.Run(ended); err != nil {
+		t.Errorf("the run ended with %v", err)
+	}
+}
+
 // Requests that outlast the grace are cancelled, also if a handler never uses its connection, and have a moment to
 // answer.
 func TestDrainEndsRequests(t *testing.T) {
