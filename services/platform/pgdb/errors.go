@@ -26,8 +26,8 @@ func IsUniqueViolation(err error, constraint string) bool {
 }
 
 // IsUnavailable reports whether err means that the database can't be used now but may be usable later: no connection, a
-// broken one, or a server that is stopping, starting or at its connection limit. A cancelled context, a slow statement
-// and refused credentials are not among them.
+// broken one, credentials that are refused, as in the middle of a rotation, or a server that is stopping, starting, full
+// or at its connection limit. A cancelled context and a slow statement are not among them.
 func IsUnavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false

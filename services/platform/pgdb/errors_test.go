@@ -75,7 +75,6 @@ func TestIsUnavailable(t *testing.T) {
 		{"reset", fmt.Errorf("query: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), true},
 		{"closed", fmt.Errorf("query: %w", pgconn.ErrConnClosed), true},
 		{"no such database", unknown, false},
-		{"wrong password", code("28P01"), false},
 		{"slow statement", slow, false},
 		{"the caller left", canceled, false},
 		{"the caller's deadline", context.DeadlineExceeded, false},
