@@ -43,7 +43,8 @@ type step struct {
 }
 
 // Steps runs the steps one after another until one fails, and writes the times of each and the slowest tests of all. A
-// step is a target, or several joined by "+": the first of them, and beside it the others one after another. out must be safe for concurrent use.
+// step is a target, or several joined by "+": the first of them, and beside it the others one after another. out must be safe for
+// concurrent use.
 func Steps(ctx context.Context, out io.Writer, steps []string, run Run) (err error) {
 	file, err := os.CreateTemp("", "switchyard-times-")
 	if err != nil {

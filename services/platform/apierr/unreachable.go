@@ -11,7 +11,8 @@ const textUnreachable = "a service that is needed for this is not available"
 
 // IsUnreachable reports whether err is that of a connection that was refused, broke, or ended in the middle of an answer,
 // or of a database that is stopping, starting, at its connection limit, without room, or a standby, which only reads, or
-// that refuses the credentials, as in the middle of a rotation (SQLSTATE; Postgres manual, appendix A). What was asked may have been done if the connection broke.
+// that refuses the credentials, as in the middle of a rotation (SQLSTATE; Postgres manual, appendix A). What was asked
+// may have been done if the connection broke.
 func IsUnreachable(err error) bool {
 	if db, ok := errors.AsType[databaseError](err); ok {
 		switch state := db.SQLState(); state {

@@ -51,7 +51,7 @@ func (s Service[C]) Root(further ...*cobra.Command) *cobra.Command {
 	}
 	for i, role := range s.Roles {
 		c := &cobra.Command{Use: role.Name, Short: role.Short, Long: role.Short + "\n\n" + s.settings(), RunE: s.With(
-			func(c *cobra.Command, cfg C, _ []string) error { return serve(c.Context(), cfg, role.Serve) },
+			func(c *cobra.Command, cfg C, _ []string) error { return role.Serve(c.Context(), cfg) },
 		)}
 		if i == 0 {
 			root.RunE = c.RunE
@@ -77,16 +77,6 @@ func (s Service[C]) With(do func(c *cobra.Command, cfg C, args []string) error) 
 		c.SetContext(ctx)
 		return do(c, cfg, args)
 	}
-}
-
-// serve runs a role. A signal that comes before all has started cancels what is starting, which is no failure of the
-// role.
-func serve[C any](ctx context.Context, cfg C, run func(context.Context, C) error) error {
-	err := run(ctx, cfg)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }
 
 // wrong returns the error of settings, which names all that are wrong.

@@ -39,11 +39,6 @@ func patient() *cobra.Command {
 				say("drained")
 				return nil
 			}},
-			{Name: "start", Short: "start", Face: face, Serve: func(ctx context.Context, _ settings) error {
-				say("starting")
-				<-ctx.Done()
-				return fmt.Errorf("connect to the database: %w", ctx.Err())
-			}},
 			{Name: "hang", Short: "hang", Face: face, Serve: func(ctx context.Context, _ settings) error {
 				say("serving")
 				<-ctx.Done()
@@ -64,8 +59,8 @@ func patient() *cobra.Command {
 	}})
 }
 
-// A role and a command with connections end in order at the first signal, a role even before all has started, and at
-// once at the second. All others end at the first, even while they read.
+// A role and a command with connections end in order at the first signal, and at once at the second. All others end at
+// the first, even while they read.
 func TestSignals(t *testing.T) {
 	for _, tt := range []struct {
 		command, says string
@@ -75,7 +70,6 @@ func TestSignals(t *testing.T) {
 	}{
 		{"serve", "serving", []syscall.Signal{syscall.SIGTERM}, "drained", false},
 		{"serve", "serving", []syscall.Signal{syscall.SIGINT}, "drained", false},
-		{"start", "starting", []syscall.Signal{syscall.SIGTERM}, "", false},
 		{"hang", "serving", []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, "draining", true},
 		{"hang", "serving", []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}, "draining", true},
 		{"read", "reading", []syscall.Signal{syscall.SIGINT}, "", true},

@@ -5,6 +5,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -44,7 +45,8 @@ type Service struct {
 }
 
 // Run opens telemetry, builds the service, and runs it until ctx ends or a part of it fails; then it drains the service.
-// When build fails, what it has registered on the Runner is closed, and its error is returned.
+// When build fails, what it has registered on the Runner is closed, and its error is returned, unless it is that of ctx,
+// which ended before all had started.
 func Run(ctx context.Context, o Options, build func(context.Context, *Service) error) error {
 	t, err := telemetry.Setup(ctx, telemetry.Options{Service: o.Name, LogLevel: o.LogLevel})
 	if err != nil {
@@ -62,6 +64,9 @@ func Run(ctx context.Context, o Options, build func(context.Context, *Service) e
 	}
 	s.Runner.OnClose("telemetry", t.Shutdown)
 	if err := s.Runner.Start(ctx, func(ctx context.Context) error { return build(ctx, s) }); err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil
+		}
 		return err
 	}
 	s.Runner.OnClose("metrics", t.StopMetrics) // The first step: some metrics are read from the stores.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -88,6 +89,21 @@ func migrations(numbers ...string) fs.FS {
 		files["0000"+n+"_add.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE item" + n + " (id bigint);\n")}
 	}
 	return files
+}
+
+// A start that a signal ends hasn't failed; one that fails after the signal has.
+func TestStartThatIsEnded(t *testing.T) {
+	broken := errors.New("broken")
+	for name, tt := range map[string]struct{ cause, want error }{"by the signal": {context.Canceled, nil}, "by itself": {broken, broken}} {
+		ctx, stop := context.WithCancel(t.Context())
+		err := service.Run(ctx, options, func(context.Context, *service.Service) error {
+			stop()
+			return fmt.Errorf("connect: %w", tt.cause)
+		})
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s: the run ended with %v, want %v", name, err, tt.want)
+		}
+	}
 }
 
 func TestPool(t *testing.T) {
