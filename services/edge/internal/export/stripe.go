@@ -56,8 +56,9 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 				}
 				mu.Unlock()
 				if err != nil {
-					later, answered := errors.AsType[*laterError](err)
-					stopped.Store(stopped.Load() || !answered || later.status < http.StatusInternalServerError)
+					if later, answered := errors.AsType[*laterError](err); !answered || later.status < http.StatusInternalServerError {
+						stopped.Store(true)
+					}
 					return nil
 				}
 			}
