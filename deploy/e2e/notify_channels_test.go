@@ -202,6 +202,8 @@ func TestOutcomesByChannel(t *testing.T) {
 		"slack: silence":          {"slack", "", object{"delay_ms": 3000}, 1, "slack delivered possibly duplicated, unknown timeout, ok 200"},
 		"email: no such mailbox":  {"email", "RCPT", object{"status": 550}, 0, "email failed, permanent recipient_refused 550"},
 		"email: grey listed":      {"email", "RCPT", object{"status": 451}, 2, "email delivered, retry_after smtp_4xx 451, retry_after smtp_4xx 451, ok 250"},
+		"email: 4xx, 5.x.x":       {"email", "RCPT", object{"status": 451, "body": "5.7.1 greylisted, try again later"}, 1, "email delivered, retry_after smtp_4xx 451, ok 250"},
+		"email: 5xx, 4.x.x":       {"email", "RCPT", object{"status": 550, "body": "4.7.1 no"}, 0, "email failed, permanent recipient_refused 550"},
 		"email: closing":          {"email", "RCPT", object{"status": 421}, 1, "email delivered, retry_after smtp_4xx 421, ok 250"},
 		"email: cut before":       {"email", "RCPT", object{"drop": true}, 1, "email delivered, retry_after connection_reset, ok 250"},
 		"email: given up":         {"email", "RCPT", object{"status": 452}, 0, "email failed" + strings.Repeat(", retry_after smtp_4xx 452", 6)},

@@ -3,6 +3,8 @@
 package e2e_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -163,6 +165,12 @@ func (h *harness) history(t *testing.T, organization, query string) []historyIte
 	return page.History
 }
 
+// onTheWire returns the topic that push services see.
+func onTheWire(organization, site, topic string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", organization, site, topic))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
 func TestPushToAUser(t *testing.T) {
 	t.Parallel()
 	h := pushStack(t)
@@ -186,7 +194,7 @@ func TestPushToAUser(t *testing.T) {
 			t.Fatalf("pushed %d messages, want 1", len(got))
 		}
 		sent := got[0]
-		sent.TTL, sent.Urgency, sent.Topic = 60, "high", "order-7"
+		sent.TTL, sent.Urgency, sent.Topic = 60, "high", onTheWire(organization, "", "order-7")
 		same(t, sent, got[0])
 		shown := got[0].content(t)
 		want := shown
@@ -264,6 +272,7 @@ func TestPushOutcomes(t *testing.T) {
 		"410":              {object{"status": 410}, 0, "failed", "subscription_gone", 0, ""},
 		"404":              {object{"status": 404}, 0, "failed", "subscription_gone", 0, ""},
 		"403":              {object{"status": 403, "body": "the key in the authorization header does not match"}, 0, "failed", "vapid_key_mismatch", 1, "quarantined"},
+		"Mozilla's 401":    {object{"status": 401, "body": `{"code":401,"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"}`}, 0, "failed", "vapid_key_mismatch", 1, "quarantined"},
 		"a bad token once": {object{"status": 403, "body": `{"reason":"BadJwtToken"}`}, 1, "delivered", "credential_refused", 1, "active"},
 		"400":              {object{"status": 400}, 0, "failed", "http_4xx", 1, "active"},
 		"413":              {object{"status": 413}, 0, "failed", "payload_too_large", 1, "active"},

@@ -110,6 +110,27 @@ func TestJava(t *testing.T) {
 }
 
 // The receiver for the local stack takes what the organization's secret has signed, and nothing else.
+// A port alone is a port of 127.0.0.1, which other machines can't reach.
+func TestServeListensOnLoopback(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"0", ":0", "127.0.0.1:0"} {
+		serve := exec.CommandContext(t.Context(), program(t, "python3"), "serve.py", address)
+		serve.Env = append(os.Environ(), "WEBHOOK_SECRET=a-secret-of-24-bytes-or-more")
+		out, err := serve.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := serve.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = errors.Join(serve.Process.Kill(), serve.Wait()) })
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, "listening at http://127.0.0.1:") {
+			t.Errorf("with %q: %q, %v; want 127.0.0.1", address, line, err)
+		}
+	}
+}
+
 func TestServe(t *testing.T) {
 	t.Parallel()
 	const secret = "a-secret-of-24-bytes-or-more"

@@ -1,6 +1,7 @@
 """Receives webhooks on this machine, and prints each with the result of the check of its signature.
 
-Reads the secret from WEBHOOK_SECRET. The address is 127.0.0.1:9555 unless the first argument is another.
+Reads the secret from WEBHOOK_SECRET. The address is 127.0.0.1:9555 unless the first argument is another one, or a port of
+127.0.0.1. All interfaces are 0.0.0.0 and a port.
 """
 
 import http.server
@@ -29,6 +30,7 @@ if __name__ == "__main__":
     if not os.environ.get("WEBHOOK_SECRET"):
         sys.exit("WEBHOOK_SECRET must be set, as .local/demo.env has it")
     host, _, port = (sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9555").rpartition(":")
+    host = host or "127.0.0.1"
     server = http.server.ThreadingHTTPServer((host, int(port)), Receiver)
     print(f"listening at http://{host}:{server.server_port}", flush=True)
     try:

@@ -143,7 +143,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, sub *Subscriptio
 	}
 	m.VAPID = v
 	if sub != nil && sub.serverKey != "" && sub.serverKey != v.Key {
-		refuse(w, http.StatusForbidden, 109, "the key is not the one that the subscription is for")
+		refuse(w, http.StatusUnauthorized, 109, "VAPID public key mismatch") // as Mozilla's service does
 		return
 	}
 	if sub != nil && len(m.Body) > 0 {

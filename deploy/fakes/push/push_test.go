@@ -224,7 +224,7 @@ func TestSubscriptionsFromCreationToDeletion(t *testing.T) {
 	}
 	otherSender := newSender(t).authorization(t, "http://push.example", time.Now().Add(time.Hour))
 	header["Authorization"], otherSender = otherSender, header["Authorization"]
-	if got := send(t, srv, "POST", path, []byte("x"), header); got.Code != 403 {
+	if got := send(t, srv, "POST", path, []byte("x"), header); got.Code != 401 || !strings.Contains(got.Body.String(), "VAPID public key mismatch") {
 		t.Errorf("a push of another sender: %d", got.Code)
 	}
 	header["Authorization"] = otherSender

@@ -39,7 +39,7 @@ const (
 )
 
 // conversation is the form of the id of a channel, a conversation or a person.
-var conversation = regexp.MustCompile(`^[CGDU][A-Z0-9]{2,20}$`)
+var conversation = regexp.MustCompile(`^[CDGUW][A-Z0-9]{2,20}$`)
 
 // apiCall is the body of a method.
 type apiCall struct {
@@ -107,7 +107,7 @@ func (s *Server) write(method, token string, c apiCall, payload json.RawMessage)
 	} else {
 		s.posts++
 		c.TS = fmt.Sprintf("%d.%06d", time.Now().Unix(), s.posts)
-		if c.Channel[0] == 'U' { // A message to a person is in the conversation with them.
+		if strings.ContainsRune("UW", rune(c.Channel[0])) { // A message to a person is in the conversation with them.
 			c.Channel = "D" + c.Channel[1:]
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (c *conn) apply(call fault.Call) error {
 	case action.Status != 0:
 		c.hangUp = action.Status == 421
 		return &gosmtp.SMTPError{
-			Code: action.Status, EnhancedCode: gosmtp.EnhancedCode{action.Status / 100, 0, 0}, Message: replyText(action),
+			Code: action.Status, EnhancedCode: enhancedCode(action), Message: replyText(action),
 		}
 	default:
 		return nil
@@ -78,6 +79,17 @@ type cutInsideError struct {
 }
 
 func (e *cutInsideError) Error() string { return errCut.Error() }
+
+// ownCode begins a scripted text that has an enhanced code.
+var ownCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}( |$)`)
+
+// enhancedCode returns the enhanced code of a refusal: the class of its status, unless the scripted text has one.
+func enhancedCode(a fault.Action) gosmtp.EnhancedCode {
+	if ownCode.MatchString(a.Body) {
+		return gosmtp.NoEnhancedCode
+	}
+	return gosmtp.EnhancedCode{a.Status / 100, 0, 0}
+}
 
 func replyText(a fault.Action) string {
 	if a.Body != "" {

@@ -28,7 +28,7 @@ var patterns = map[string]string{
 	`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`:         "must hold only letters, digits, - and single _ between them",
 	`^[A-Za-z][A-Za-z0-9-]*$`:                  "must begin with a letter and hold only letters, digits and -",
 	`^[a-z][a-z0-9_]{0,31}$`:                   "must begin with a lower-case letter and hold only lower-case letters, digits and _, at most 32",
-	`^([CGDU][A-Z0-9]{2,20})?$`:                "must be the id of a channel or person in Slack, such as C024BE91L",
+	`^([CDGUW][A-Z0-9]{2,20})?$`:                "must be the id of a channel or person in Slack, such as C024BE91L",
 	`^[0-9a-f]{64}$`:                           "must be a SHA-256 in 64 lower-case hexadecimal digits",
 }
 

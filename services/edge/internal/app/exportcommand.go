@@ -70,6 +70,7 @@ func backfill() (*cobra.Command, exporting) {
 	for _, name := range []string{"from", "to"} {
 		c.Flags().Lookup(name).DefValue = "" // They have none; the help would show the year 1.
 	}
+	events := c.Flags().String("events", "", "refused: only events that the destination refused; all: even those that count twice")
 	dry := c.Flags().Bool("dry-run", false, "print what would be sent")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if from.IsZero() || to.IsZero() {
@@ -78,14 +79,15 @@ func backfill() (*cobra.Command, exporting) {
 		return nil
 	}
 	return c, func(ctx context.Context, manager *export.Manager, args []string, out io.Writer) error {
+		wanted := export.Backfill{Destination: args[0], From: from, To: to, Events: export.Selection(*events)}
 		if *dry {
-			preview, err := manager.PreviewBackfill(ctx, args[0], from, to, time.Now())
+			preview, err := manager.PreviewBackfill(ctx, wanted, time.Now())
 			if err != nil {
 				return err
 			}
 			return printPreview(preview, out)
 		}
-		ids, err := manager.Backfill(ctx, export.Author{Name: "cli:" + operator()}, args[0], from, to, time.Now())
+		ids, err := manager.Backfill(ctx, export.Author{Name: "cli:" + operator()}, wanted, time.Now())
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ const (
 	NamePattern         = `^[a-z0-9][a-z0-9_-]{0,63}$`
 	SlackTeamPattern    = `^T[A-Z0-9]{2,20}$`
 	SlackUserPattern    = `^[UW][A-Z0-9]{2,20}$`
-	SlackChannelPattern = `^[CG][A-Z0-9]{2,20}$`
+	SlackChannelPattern = `^[CDG][A-Z0-9]{2,20}$`
 )
 
 var (

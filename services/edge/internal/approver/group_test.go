@@ -86,6 +86,24 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Ids of Slack have the letters of their kinds: users U or W (of an Enterprise Grid), conversations C, D or G.
+func TestIDsOfSlack(t *testing.T) {
+	for user, ok := range map[string]bool{"U0123ABCD": true, "W012A3CDE": true, "B0123ABCD": false, "C0123ABCD": false, "T0123ABCD": false} {
+		g := group()
+		g.Members[0].Slack.User = user
+		if err := approver.Check([]approver.Group{g}); (err == nil) != ok {
+			t.Errorf("user %s: %v, want ok %t", user, err, ok)
+		}
+	}
+	for place, ok := range map[string]bool{"C0123ABCD": true, "D0123ABCD": true, "G0123ABCD": true, "U0123ABCD": false, "W012A3CDE": false} {
+		g := group()
+		g.Steps[1].SlackChannel = place
+		if err := approver.Check([]approver.Group{g}); (err == nil) != ok {
+			t.Errorf("conversation %s: %v, want ok %t", place, err, ok)
+		}
+	}
+}
+
 func TestMembers(t *testing.T) {
 	g := group()
 	if m := g.BySlack(approver.SlackUser{Team: "T01", User: "U01"}); m == nil || m.User != "ann" {

@@ -23,6 +23,7 @@ type exportCursor struct {
 	Source       export.Source `json:"source"`
 	From         time.Time     `json:"from"`
 	To           *time.Time    `json:"to,omitempty"`
+	OnlyRefused  bool          `json:"only_refused,omitempty"`
 	Sent         int64         `json:"sent"`
 	Refused      int64         `json:"refused"`
 	Failure      string        `json:"failure,omitempty"`
@@ -33,7 +34,7 @@ type exportCursor struct {
 
 func newExportCursor(c export.Cursor) exportCursor {
 	return exportCursor{
-		ID: c.ID, Source: c.Source, From: c.Since, To: optional(c.Until), Sent: c.Sent, Refused: c.Refused, Failure: c.Failure,
+		ID: c.ID, Source: c.Source, From: c.Since, To: optional(c.Until), OnlyRefused: c.OnlyRefused, Sent: c.Sent, Refused: c.Refused, Failure: c.Failure,
 		FailingSince: optional(c.FailingSince), UpdatedAt: c.UpdatedAt, FinishedAt: optional(c.FinishedAt),
 	}
 }
@@ -84,27 +85,28 @@ type meterSum struct {
 // backfill queues a range of usage to be exported again, or, in a dry run, returns what would be exported.
 func (a *API) backfill(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body struct {
-		From   time.Time `json:"from"`
-		To     time.Time `json:"to"`
-		DryRun bool      `json:"dry_run"`
+		From   time.Time        `json:"from"`
+		To     time.Time        `json:"to"`
+		Events export.Selection `json:"events"`
+		DryRun bool             `json:"dry_run"`
 	}
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
-	name, now := r.PathValue("destination"), time.Now()
+	wanted, now := export.Backfill{Destination: r.PathValue("destination"), From: body.From, To: body.To, Events: body.Events}, time.Now()
 	if body.DryRun {
-		preview, err := a.options.Exports.PreviewBackfill(r.Context(), name, body.From, body.To, now)
+		preview, err := a.options.Exports.PreviewBackfill(r.Context(), wanted, now)
 		if err != nil {
 			return err
 		}
 		return write(w, http.StatusOK, newPreview(preview))
 	}
 	by := actor(r, l)
-	ids, err := a.options.Exports.Backfill(r.Context(), export.Author{Name: by.Name, Request: by.Request}, name, body.From, body.To, now)
+	ids, err := a.options.Exports.Backfill(r.Context(), export.Author{Name: by.Name, Request: by.Request}, wanted, now)
 	if err != nil {
 		return err
 	}
-	a.options.Log.InfoContext(r.Context(), "back-fill of an export added", "destination", name, "from", body.From, "to", body.To, "caller", l.Caller)
+	a.options.Log.InfoContext(r.Context(), "back-fill of an export added", "destination", wanted.Destination, "from", body.From, "to", body.To, "caller", l.Caller)
 	return write(w, http.StatusAccepted, struct {
 		Backfills []int64 `json:"backfills"`
 	}{ids})

@@ -21,6 +21,8 @@ func TestExports(t *testing.T) {
 		{"an unknown destination", "POST", "/admin/v1/exports/other/backfill", whole + "}", 404, "destination"},
 		{"half an hour", "POST", "/admin/v1/exports/billing/backfill", `{"from":"2026-11-01T00:30:00Z","to":"2026-11-01T01:00:00Z"}`, 400, "from: "},
 		{"an unknown field", "POST", "/admin/v1/exports/billing/backfill", `{"start":1}`, 400, "start: "},
+		{"an unknown selection", "POST", "/admin/v1/exports/billing/backfill", whole + `,"events":"some"}`, 400, "events: "},
+		{"a dry run of refused events", "POST", "/admin/v1/exports/billing/backfill", whole + `,"events":"refused","dry_run":true}`, 200, `{"meters":[],"complete":true}`},
 		{"a dry run", "POST", "/admin/v1/exports/billing/backfill", whole + `,"dry_run":true}`, 200, `{"meters":[],"complete":true}`},
 		{"a back-fill", "POST", "/admin/v1/exports/billing/backfill", whole + "}", 202, `{"backfills":[`},
 		{"refusals", "GET", "/admin/v1/exports/billing/refusals", "", 200, `{"refusals":[],"next_cursor":""}`},

@@ -38,7 +38,7 @@ func lagoBody(events []Event) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-func (l lago) send(ctx context.Context, events []Event) (refused []Refusal, err error) {
+func (l lago) send(ctx context.Context, events []Event) (settlement, error) {
 	return sendAll(ctx, events, func(ctx context.Context, events []Event) (verdict, error) {
 		body, err := lagoBody(events)
 		if err != nil {

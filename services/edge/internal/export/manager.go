@@ -19,17 +19,21 @@ type Author struct{ Name, Request string }
 type Archive interface {
 	// List returns a destination's cursors: those that go on, then at most limit back-fills, the newest first.
 	List(ctx context.Context, destination string, limit int) ([]Cursor, error)
-	// Backfill adds cursors from since to until, one for each source, unless the destination has most unfinished ones.
-	// It adds an audit entry.
-	Backfill(ctx context.Context, by Author, destination string, sources []Source, since, until time.Time, most int) (added []int64, err error)
+	// Backfill adds a copy of a cursor for each source, unless the destination has most unfinished back-fills of it. It adds
+	// an audit entry.
+	Backfill(ctx context.Context, by Author, c Cursor, sources []Source, most int) (added []int64, err error)
+	// Refused returns those of the identifiers whose events a destination refused.
+	Refused(ctx context.Context, destination string, identifiers []string) ([]string, error)
 	// Refusals returns refused events by identifier, after one.
 	Refusals(ctx context.Context, destination, after string, limit int) ([]Refusal, error)
 }
 
 const (
-	// maxBackfills bounds the unfinished back-fills of a destination and source, shown those that are listed.
+	// maxBackfills bounds the unfinished back-fills of a destination and source, shown those that are listed, examined those
+	// that may have sent what another one is about to send.
 	maxBackfills = 8
 	shown        = 32
+	examined     = 1000
 	// previewPages bounds the pages of each source that a preview reads.
 	previewPages = 100
 )
@@ -107,17 +111,46 @@ func checkRange(from, to, now time.Time) error {
 	return nil
 }
 
-// Backfill has the usage of [from, to) sent to a destination, also what it has got already, with the same identifiers.
-// It returns the numbers of the back-fills, one for each source.
-func (m *Manager) Backfill(ctx context.Context, by Author, destination string, from, to, now time.Time) ([]int64, error) {
-	d, err := m.destination(destination)
+// Selection is which events a back-fill sends.
+type Selection string
+
+// The selections. Without one a back-fill sends every event, but is refused if some of them could count twice.
+const (
+	OnlyRefused Selection = "refused" // events that the destination refused
+	Everything  Selection = "all"     // every event, even if it counts twice
+)
+
+// Backfill is a range of usage to be sent to a destination, with the identifiers that its events had.
+type Backfill struct {
+	Destination string
+	From, To    time.Time
+	Events      Selection
+}
+
+// check returns the destination and the cursor of a back-fill, but for its source.
+func (m *Manager) check(b Backfill, now time.Time) (Destination, Cursor, error) {
+	d, err := m.destination(b.Destination)
+	if err != nil {
+		return d, Cursor{}, err
+	}
+	if b.Events != "" && b.Events != OnlyRefused && b.Events != Everything {
+		return d, Cursor{}, apierr.Invalid("events", `must be "refused" or "all", or absent`)
+	}
+	return d, Cursor{Destination: d.Name, Since: b.From, Until: b.To, OnlyRefused: b.Events == OnlyRefused}, checkRange(b.From, b.To, now)
+}
+
+// Backfill has usage sent to a destination. It returns the numbers of the back-fills, one for each source.
+func (m *Manager) Backfill(ctx context.Context, by Author, b Backfill, now time.Time) ([]int64, error) {
+	d, c, err := m.check(b, now)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRange(from, to, now); err != nil {
-		return nil, err
+	if b.Events == "" {
+		if err := m.refuseRepeats(ctx, d, c, now); err != nil {
+			return nil, err
+		}
 	}
-	added, err := m.archive.Backfill(ctx, by, d.Name, d.sources(), from, to, maxBackfills)
+	added, err := m.archive.Backfill(ctx, by, c, d.sources(), maxBackfills)
 	if err != nil {
 		return nil, fmt.Errorf("add a back-fill of %s: %w", d.Name, err)
 	}
@@ -125,6 +158,32 @@ func (m *Manager) Backfill(ctx context.Context, by Author, destination string, f
 		return nil, apierr.New(apierr.KindConflict, apierr.ReasonConflict, fmt.Sprintf("destination has %d unfinished back-fills; wait for one to end", maxBackfills))
 	}
 	return added, nil
+}
+
+// refuseRepeats refuses a back-fill of usage that the destination got longer ago than it knows repeats.
+func (m *Manager) refuseRepeats(ctx context.Context, d Destination, c Cursor, now time.Time) error {
+	known := now.Add(-d.Kind.memory())
+	if d.Kind.memory() == 0 || !c.Since.Before(known) {
+		return nil
+	}
+	sent, err := m.archive.List(ctx, d.Name, examined)
+	if err != nil {
+		return fmt.Errorf("list cursors of %s: %w", d.Name, err)
+	}
+	for _, other := range sent {
+		from := c.Since
+		if other.Since.After(from) {
+			from = other.Since
+		}
+		ends := !other.Until.IsZero() && !from.Before(other.Until)
+		if other.Sent == 0 || ends || !from.Before(c.Until) || !from.Before(known) {
+			continue
+		}
+		return apierr.New(apierr.KindConflict, apierr.ReasonConflict, fmt.Sprintf("from: usage of %s and later was sent to %s, which no longer "+
+			"knows repeats of it, so it would count twice; set events to %q to send what was refused, or to %q to send everything",
+			from.UTC().Format(time.RFC3339), d.Name, OnlyRefused, Everything))
+	}
+	return nil
 }
 
 // Refusals returns events that a destination refused, by identifier after one.
@@ -170,17 +229,15 @@ func (m *Manager) PreviewNext(ctx context.Context, destination string, now time.
 }
 
 // PreviewBackfill returns what a back-fill would send.
-func (m *Manager) PreviewBackfill(ctx context.Context, destination string, from, to, now time.Time) (Preview, error) {
-	d, err := m.destination(destination)
+func (m *Manager) PreviewBackfill(ctx context.Context, b Backfill, now time.Time) (Preview, error) {
+	d, c, err := m.check(b, now)
 	if err != nil {
-		return Preview{}, err
-	}
-	if err := checkRange(from, to, now); err != nil {
 		return Preview{}, err
 	}
 	var cursors []Cursor
 	for _, source := range d.sources() {
-		cursors = append(cursors, Cursor{Source: source, Since: from, Until: to})
+		c.Source = source
+		cursors = append(cursors, c)
 	}
 	return m.preview(ctx, d, cursors)
 }
@@ -206,9 +263,16 @@ func (m *Manager) preview(ctx context.Context, d Destination, cursors []Cursor) 
 			if err != nil {
 				return Preview{}, err
 			}
+			var events []Event
 			for _, e := range page.Entries {
-				add(totals, d.Events(c.Source, e))
+				events = append(events, d.Events(c.Source, e)...)
 			}
+			if c.OnlyRefused && len(events) > 0 {
+				if events, err = onlyRefused(ctx, m.archive, d.Name, events); err != nil {
+					return Preview{}, err
+				}
+			}
+			add(totals, events)
 			c.Position, end = page.Next, page.End
 		}
 		complete = complete && end

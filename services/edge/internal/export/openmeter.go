@@ -43,7 +43,7 @@ func openMeterBody(events []Event) ([]byte, error) {
 	return json.Marshal(batch)
 }
 
-func (o openMeter) send(ctx context.Context, events []Event) (refused []Refusal, err error) {
+func (o openMeter) send(ctx context.Context, events []Event) (settlement, error) {
 	return sendAll(ctx, events, func(ctx context.Context, events []Event) (verdict, error) {
 		body, err := openMeterBody(events)
 		if err != nil {

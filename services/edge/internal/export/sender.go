@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"switchyard.dev/services/platform/lifecycle"
@@ -91,7 +92,7 @@ func (s *sender) round(ctx context.Context, now time.Time) (more bool, err error
 		if s.Pagers[c.Source] == nil || !s.destination.reads(c.Source) {
 			continue // of settings of before
 		}
-		end, held, err := s.step(ctx, c)
+		end, held, err := s.step(ctx, c, now)
 		if !held {
 			return false, errors.Join(append(errs, err)...)
 		}
@@ -105,18 +106,19 @@ func (s *sender) round(ctx context.Context, now time.Time) (more bool, err error
 }
 
 // step moves a cursor over a page, under the destination's lease. It may take as long as that.
-func (s *sender) step(ctx context.Context, c Cursor) (end, held bool, err error) {
+func (s *sender) step(ctx context.Context, c Cursor, now time.Time) (end, held bool, err error) {
 	fence, held, err := s.Store.Lease(ctx, "destination/"+s.destination.Name, s.Holder, s.Settings.Lease)
 	if err != nil || !held {
 		return true, false, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.Settings.Lease)
 	defer cancel()
-	p, err := s.deliver(bounded, c)
+	p, err := s.deliver(bounded, fence, c, now)
 	if err != nil {
 		err = fmt.Errorf("export %s: %w", c.Source, err)
 		if ctx.Err() == nil {
-			err = errors.Join(err, s.Store.Fail(ctx, c.ID, reason(err.Error())))
+			err = errors.Join(err, s.Store.Fail(ctx, fence, p, reason(err.Error())))
+			s.Recorder.Exported(ctx, s.destination.Name, len(p.Taken), len(p.Refused))
 		}
 		return true, true, err
 	}
@@ -130,40 +132,87 @@ func (s *sender) step(ctx context.Context, c Cursor) (end, held bool, err error)
 	return p.Page.End, true, nil
 }
 
-// deliver reads a page and has the destination take or refuse all of its events.
-func (s *sender) deliver(ctx context.Context, c Cursor) (Progress, error) {
-	page, err := s.Pagers[c.Source].Page(ctx, c, pageSize)
-	if err != nil {
-		return Progress{}, err
+// deliver reads a page and has the destination take or refuse all of its events. After an error it returns what became of
+// them so far.
+func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Time) (Progress, error) {
+	p := Progress{Cursor: c}
+	var err error
+	if p.Page, err = s.Pagers[c.Source].Page(ctx, c, pageSize); err != nil {
+		return p, err
 	}
-	p := Progress{Cursor: c, Page: page}
-	var events []Event
-	for _, e := range page.Entries {
-		events = append(events, s.destination.Events(c.Source, e)...)
+	events, err := s.events(ctx, c, p.Page)
+	if err != nil {
+		return p, err
+	}
+	if memory := s.destination.Kind.memory(); memory > 0 && !c.UnsureSince.IsZero() && now.Sub(c.UnsureSince) >= memory {
+		p.Refused = uncertain(events, c.UnsureSince)
+		return p, nil
+	}
+	if len(events) > 0 {
+		if err := s.Store.Begin(ctx, fence, c, now); err != nil {
+			return p, fmt.Errorf("begin a page: %w", err)
+		}
 	}
 	for len(events) > 0 {
 		n := min(len(events), s.vendor.batch())
-		refused, err := s.vendor.send(ctx, events[:n])
+		done, err := s.vendor.send(ctx, events[:n])
+		p.Taken, p.Refused = append(p.Taken, done.taken...), append(p.Refused, done.refused...)
 		if err != nil {
-			return Progress{}, err
+			if _, lost := errors.AsType[*lostError](err); lost && c.UnsureSince.IsZero() {
+				p.Cursor.UnsureSince = now
+			}
+			return p, err
 		}
-		p.Refused = append(p.Refused, refused...)
-		p.Taken = append(p.Taken, accepted(events[:n], refused)...)
 		events = events[n:]
 	}
 	return p, nil
 }
 
-// accepted returns the events that are not refused.
-func accepted(events []Event, refused []Refusal) (taken []Event) {
-	out := make(map[string]bool, len(refused))
-	for _, r := range refused {
-		out[r.Identifier] = true
+// events returns the events of a page that the destination has not settled yet, of a back-fill of refused events only
+// these.
+func (s *sender) events(ctx context.Context, c Cursor, page Page) (events []Event, err error) {
+	for _, e := range page.Entries {
+		events = append(events, s.destination.Events(c.Source, e)...)
 	}
-	for _, e := range events {
-		if !out[e.Identifier] {
-			taken = append(taken, e)
+	if c.OnlyRefused && len(events) > 0 {
+		if events, err = onlyRefused(ctx, s.Store, c.Destination, events); err != nil {
+			return nil, err
 		}
 	}
-	return taken
+	settled := set(c.Settled)
+	return slices.DeleteFunc(events, func(e Event) bool { return settled[e.Identifier] }), nil
+}
+
+// refusals finds the events that a destination refused.
+type refusals interface {
+	Refused(ctx context.Context, destination string, identifiers []string) ([]string, error)
+}
+
+// onlyRefused returns the events that a destination refused.
+func onlyRefused(ctx context.Context, from refusals, destination string, events []Event) ([]Event, error) {
+	refused, err := from.Refused(ctx, destination, identifiers(events))
+	if err != nil {
+		return nil, fmt.Errorf("find refused events: %w", err)
+	}
+	wanted := set(refused)
+	return slices.DeleteFunc(events, func(e Event) bool { return !wanted[e.Identifier] }), nil
+}
+
+// set returns the members of a list.
+func set(list []string) map[string]bool {
+	members := make(map[string]bool, len(list))
+	for _, one := range list {
+		members[one] = true
+	}
+	return members
+}
+
+// uncertain sets aside events that the destination may have taken, and would take a second time.
+func uncertain(events []Event, since time.Time) (refused []Refusal) {
+	why := fmt.Sprintf("uncertain: sent from %s on without an answer, which is too long ago to send it again; "+
+		"if the destination does not have it, back-fill refused events", since.UTC().Format(time.RFC3339))
+	for _, e := range events {
+		refused = append(refused, Refusal{Event: e, Reason: why})
+	}
+	return refused
 }

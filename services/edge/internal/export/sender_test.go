@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,16 +71,36 @@ func (m *memory) Advance(_ context.Context, fence int64, p Progress) error {
 	if fence != m.fence || m.taken {
 		return ErrFence
 	}
-	m.cursor.Position, m.cursor.Failure = p.Page.Next, ""
+	m.cursor.Position, m.cursor.Failure, m.cursor.Settled, m.cursor.UnsureSince = p.Page.Next, "", nil, time.Time{}
 	m.refused = append(m.refused, p.Refused...)
 	return nil
 }
 
-func (m *memory) Fail(_ context.Context, _ int64, failure string) error {
+func (m *memory) Begin(_ context.Context, _ int64, _ Cursor, at time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cursor.Failure = failure
+	if m.cursor.UnsureSince.IsZero() {
+		m.cursor.UnsureSince = at
+	}
 	return nil
+}
+
+func (m *memory) Fail(_ context.Context, _ int64, p Progress, failure string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cursor.Failure, m.cursor.UnsureSince = failure, p.Cursor.UnsureSince
+	m.cursor.Settled = append(m.cursor.Settled, p.Settled()...)
+	m.refused = append(m.refused, p.Refused...)
+	return nil
+}
+
+func (m *memory) Refused(_ context.Context, _ string, wanted []string) (found []string, err error) {
+	for _, r := range m.refused {
+		if slices.Contains(wanted, r.Identifier) {
+			found = append(found, r.Identifier)
+		}
+	}
+	return found, nil
 }
 
 func (m *memory) Drop(context.Context, time.Time, time.Time, int) (int, error) { return 0, nil }
@@ -100,19 +121,24 @@ type script struct {
 
 func (*script) batch() int { return 40 }
 
-func (s *script) send(_ context.Context, events []Event) ([]Refusal, error) {
+func (s *script) send(_ context.Context, events []Event) (done settlement, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sends++
-	var refused []Refusal
-	var err error
 	if s.do != nil {
-		refused, err = s.do(s.sends, events)
+		done.refused, err = s.do(s.sends, events)
+	}
+	out := make(map[string]bool)
+	for _, r := range done.refused {
+		out[r.Identifier] = true
 	}
 	for _, e := range events {
 		s.got[e.Identifier]++
+		if err == nil && !out[e.Identifier] {
+			done.taken = append(done.taken, e)
+		}
 	}
-	return refused, err
+	return done, err
 }
 
 type noRecorder struct{}
@@ -160,6 +186,150 @@ func TestSenderTriesAgain(t *testing.T) {
 			t.Errorf("it tried after %v and %v, want 1s (back-off) and 31s (as the vendor asks)", at[2], at[3])
 		}
 	})
+}
+
+// partly is a vendor that takes all events but one, and fails in its own way for that.
+type partly struct {
+	fails string
+	err   error
+	got   map[string]int
+}
+
+func (*partly) batch() int { return 40 }
+
+func (p *partly) send(_ context.Context, events []Event) (done settlement, err error) {
+	for _, e := range events {
+		p.got[e.Identifier]++
+		if e.Identifier == p.fails && p.err != nil {
+			err = p.err
+			continue
+		}
+		done.taken = append(done.taken, e)
+	}
+	return done, err
+}
+
+// Events that were taken are not sent again with those of their page that fail. One that may have been taken without an
+// answer is sent again while the destination knows repeats, and set aside after that; one that was certainly not taken is
+// sent however late.
+func TestSenderNeverCountsTwice(t *testing.T) {
+	lost := &lostError{&laterError{status: 500}}
+	for name, tt := range map[string]struct {
+		kind  Kind
+		err   error
+		after time.Duration
+		tries int
+		aside bool
+	}{
+		"lost, then soon":            {Stripe, lost, 22 * time.Hour, 2, false},
+		"lost, then late":            {Stripe, lost, 24 * time.Hour, 1, true},
+		"lost, late at OpenMeter":    {OpenMeter, lost, 24 * time.Hour, 2, false},
+		"lost, later than OpenMeter": {OpenMeter, lost, 32 * 24 * time.Hour, 1, true},
+		"lost, late at Lago":         {Lago, lost, 32 * 24 * time.Hour, 2, false},
+		"refused a key, then late":   {Stripe, &laterError{status: 401}, 72 * time.Hour, 2, false},
+		"not connected, then late":   {Stripe, errors.New("connection refused"), 72 * time.Hour, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &memory{fence: 1}
+			store.fill(30)
+			poison := store.growths[7].Entry().ID + "/llm_requests"
+			v := &partly{fails: poison, err: tt.err, got: make(map[string]int)}
+			s := newSender(t, store, v)
+			s.destination.Kind = tt.kind
+			if _, err := s.round(t.Context(), hour); !errors.Is(err, tt.err) || len(store.cursor.Settled) != 29 {
+				t.Fatalf("%v, %d events settled; want the failure and 29", err, len(store.cursor.Settled))
+			}
+			v.err = nil
+			if _, err := s.round(t.Context(), hour.Add(tt.after)); err != nil || store.cursor.Position != "30" || store.cursor.Settled != nil {
+				t.Fatalf("%v, cursor %+v; want it behind the page", err, store.cursor)
+			}
+			for id, n := range v.got {
+				if want := 1; id == poison && n != tt.tries || id != poison && n != want {
+					t.Errorf("%s was sent %d times", id, n)
+				}
+			}
+			aside := len(store.refused) == 1 && store.refused[0].Identifier == poison && strings.HasPrefix(store.refused[0].Reason, "uncertain: ")
+			if aside != tt.aside || !tt.aside && len(store.refused) > 0 {
+				t.Errorf("set aside %+v, want %t", store.refused, tt.aside)
+			}
+		})
+	}
+}
+
+// After a kill between a send and the move of the cursor all events of the page may have been taken.
+func TestSenderAfterAKill(t *testing.T) {
+	for after, sent := range map[time.Duration]int{time.Minute: 30, 24 * time.Hour: 0} {
+		store := &memory{fence: 1}
+		store.fill(30)
+		v := &script{got: make(map[string]int)}
+		s := newSender(t, store, v)
+		s.destination.Kind = Stripe
+		s.Store = killed{store}
+		if _, err := s.round(t.Context(), hour); err == nil {
+			t.Fatal("it moved the cursor")
+		}
+		v.got, s.Store = make(map[string]int), store
+		if _, err := s.round(t.Context(), hour.Add(after)); err != nil || len(v.got) != sent || len(store.refused) != 30-sent || store.cursor.Position != "30" {
+			t.Errorf("after %v: %d sent, %d set aside, cursor %+v: %v", after, len(v.got), len(store.refused), store.cursor, err)
+		}
+	}
+}
+
+// killed is a store in which nothing is recorded after a page has begun.
+type killed struct{ *memory }
+
+func (killed) Advance(context.Context, int64, Progress) error      { return errors.New("killed") }
+func (killed) Fail(context.Context, int64, Progress, string) error { return errors.New("killed") }
+
+// A back-fill of refused events sends no others.
+func TestSenderOfRefusedEvents(t *testing.T) {
+	store := &memory{fence: 1, cursor: Cursor{ID: 2, Destination: "d", Source: Counts, Until: hour.Add(time.Hour), OnlyRefused: true}}
+	store.fill(30)
+	var event Event
+	for _, i := range []int{3, 20} {
+		event = Event{Identifier: store.growths[i].Entry().ID + "/llm_requests"}
+		store.refused = append(store.refused, Refusal{Event: event})
+	}
+	v := &script{got: make(map[string]int)}
+	if _, err := newSender(t, store, v).round(t.Context(), hour); err != nil || len(v.got) != 2 || v.got[event.Identifier] != 1 {
+		t.Errorf("sent %v (%v), want the two refused ones", v.got, err)
+	}
+}
+
+// A back-fill that could count twice is refused, unless it is of refused events or wanted in spite of it.
+func TestBackfillsThatCountTwice(t *testing.T) {
+	live, open := Cursor{Since: hour.Add(-10 * 24 * time.Hour), Sent: 5}, hour.Add(-10*24*time.Hour)
+	for name, tt := range map[string]struct {
+		kind     Kind
+		cursors  []Cursor
+		from, to time.Time
+		events   Selection
+		want     string
+	}{
+		"sent long ago":          {Stripe, []Cursor{live}, hour.Add(-48 * time.Hour), hour, "", "count twice"},
+		"partly long ago":        {Stripe, []Cursor{live}, hour.Add(-24 * time.Hour), hour, "", "count twice"},
+		"sent within the day":    {Stripe, []Cursor{live}, hour.Add(-20 * time.Hour), hour, "", ""},
+		"of before all exports":  {Stripe, []Cursor{live}, open.Add(-24 * time.Hour), open, "", ""},
+		"by another back-fill":   {Stripe, []Cursor{{Since: open.Add(-48 * time.Hour), Until: open, Sent: 1}}, open.Add(-24 * time.Hour), open, "", "count twice"},
+		"of after that":          {Stripe, []Cursor{{Since: open.Add(-48 * time.Hour), Until: open, Sent: 1}}, open, hour, "", ""},
+		"nothing was sent":       {Stripe, []Cursor{{Since: open}}, open, hour, "", ""},
+		"refused events":         {Stripe, []Cursor{live}, open, hour, OnlyRefused, ""},
+		"wanted":                 {Stripe, []Cursor{live}, open, hour, Everything, ""},
+		"at OpenMeter":           {OpenMeter, []Cursor{live}, open, hour, "", ""},
+		"at Lago":                {Lago, []Cursor{{Since: hour.Add(-40 * 24 * time.Hour), Sent: 1}}, hour.Add(-39 * 24 * time.Hour), hour, "", ""},
+		"at OpenMeter, long ago": {OpenMeter, []Cursor{{Since: hour.Add(-40 * 24 * time.Hour), Sent: 1}}, hour.Add(-39 * 24 * time.Hour), hour, "", "count twice"},
+		"an unknown selection":   {Lago, nil, open, hour, "some", "events: "},
+	} {
+		x := &archive{cursors: tt.cursors}
+		m := NewManager(Settings{Destinations: []Destination{{Name: "d", Kind: tt.kind, Meters: map[string]string{"llm_requests": "calls"}}}}, x, nil)
+		_, err := m.Backfill(t.Context(), Author{}, Backfill{"d", tt.from, tt.to, tt.events}, hour)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+		if err == nil && (len(x.added) != 1 || x.added[0].OnlyRefused != (tt.events == OnlyRefused)) {
+			t.Errorf("%s: added %+v", name, x.added)
+		}
+	}
 }
 
 // A replica without the lease sends nothing; one that loses it doesn't move the cursor.
@@ -239,12 +409,18 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-type archive struct{ memory }
+type archive struct {
+	memory
 
-func (*archive) List(context.Context, string, int) ([]Cursor, error) { return nil, nil }
+	cursors []Cursor
+	added   []Cursor
+}
 
-func (*archive) Backfill(context.Context, Author, string, []Source, time.Time, time.Time, int) ([]int64, error) {
-	return nil, nil
+func (a *archive) List(context.Context, string, int) ([]Cursor, error) { return a.cursors, nil }
+
+func (a *archive) Backfill(_ context.Context, _ Author, c Cursor, _ []Source, _ int) ([]int64, error) {
+	a.added = append(a.added, c)
+	return []int64{1}, nil
 }
 
 func (*archive) Refusals(context.Context, string, string, int) ([]Refusal, error) { return nil, nil }

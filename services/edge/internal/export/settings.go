@@ -24,6 +24,19 @@ const (
 	Lago      Kind = "lago"
 )
 
+// memory returns for how long a destination knows the identifiers of the events that it has, less a margin; zero for as
+// long as it has the events.
+func (k Kind) memory() time.Duration {
+	switch k {
+	case Stripe: // promises 24 hours
+		return 23 * time.Hour
+	case OpenMeter: // 32 days unless it is configured otherwise
+		return 31 * 24 * time.Hour
+	case Lago:
+	}
+	return 0
+}
+
 // Settings is the content of the exports file.
 type Settings struct {
 	// Every is the interval at which counts are collected and sources are asked for more, 5 minutes if absent.

@@ -2,13 +2,16 @@ package export
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -26,29 +29,45 @@ const (
 
 func (stripe) batch() int { return stripeBatch }
 
-func (s stripe) send(ctx context.Context, events []Event) (refused []Refusal, err error) {
+// send sends the events of several customers and meters at once. A failure of Stripe's holds up only the events of the same
+// customer and meter, any other failure all that follow.
+func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
+	var done settlement
+	var errs []error
+	var stopped atomic.Bool
+	var group errgroup.Group
 	group.SetLimit(stripeRequests)
 	for _, one := range byMeter(events) {
 		group.Go(func() error {
 			for _, e := range one {
-				why, err := s.sendOne(ctx, e)
-				if err != nil {
-					return err
+				if stopped.Load() {
+					return nil
 				}
-				if why != "" {
-					mu.Lock()
-					refused = append(refused, Refusal{Event: e, Reason: why})
-					mu.Unlock()
+				why, err := s.sendOne(ctx, e)
+				mu.Lock()
+				switch {
+				case err != nil:
+					errs = append(errs, err)
+				case why != "":
+					done.refused = append(done.refused, Refusal{Event: e, Reason: why})
+				default:
+					done.taken = append(done.taken, e)
+				}
+				mu.Unlock()
+				if err != nil {
+					if later, answered := errors.AsType[*laterError](err); !answered || later.status < http.StatusInternalServerError {
+						stopped.Store(true)
+					}
+					return nil
 				}
 			}
 			return nil
 		})
 	}
-	err = group.Wait()
-	slices.SortFunc(refused, func(a, b Refusal) int { return strings.Compare(a.Identifier, b.Identifier) })
-	return refused, err
+	_ = group.Wait() // The errors are in errs.
+	slices.SortFunc(done.refused, func(a, b Refusal) int { return strings.Compare(a.Identifier, b.Identifier) })
+	return done, errors.Join(errs...)
 }
 
 // byMeter returns the events of each customer and meter, in order.
@@ -75,14 +94,15 @@ func stripeForm(e Event) string {
 	}.Encode()
 }
 
-// sendOne sends an event and returns why it was refused, if it was. The idempotency key has Stripe repeat its first
-// answer for a day, so that an event that is sent again is not an error.
+// sendOne sends an event and returns why it was refused, if it was. Stripe repeats its first answer to an idempotency key
+// for a day, a 400 and a 500 too, so each try has a new one: it covers what the transport sends again. That an event is
+// counted once is due to its identifier.
 func (s stripe) sendOne(ctx context.Context, e Event) (why string, err error) {
 	if !whole(e.Amount) {
 		return "the value must be a whole number", nil
 	}
 	a, err := s.post(ctx, "/v1/billing/meter_events", "application/x-www-form-urlencoded", strings.NewReader(stripeForm(e)),
-		http.Header{"Idempotency-Key": {e.Identifier}})
+		http.Header{"Idempotency-Key": {rand.Text()}})
 	if err != nil || a.taken() {
 		return "", err
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/retryafter"
@@ -17,10 +19,21 @@ import (
 type vendor interface {
 	// batch is the largest number of events in a send.
 	batch() int
-	// send delivers events that have no identifier twice. It returns those that were refused for what they are; events
-	// that the vendor has already are taken. After an error any of them may have been delivered; a *laterError says when
+	// send delivers events that have no identifier twice. It returns what became of those that the vendor has decided on,
+	// after an error too. The others were not delivered, or with a *lostError they may have been. A *laterError says when
 	// to try again.
-	send(ctx context.Context, events []Event) (refused []Refusal, err error)
+	send(ctx context.Context, events []Event) (settlement, error)
+}
+
+// settlement is what a vendor decided: which events it took, those that it had already among them, and which it refused
+// for what they are.
+type settlement struct {
+	taken   []Event
+	refused []Refusal
+}
+
+func (s *settlement) add(other settlement) {
+	s.taken, s.refused = append(s.taken, other.taken...), append(s.refused, other.refused...)
 }
 
 // newVendor returns the vendor of a destination.
@@ -54,6 +67,12 @@ type laterError struct {
 
 func (e *laterError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.reason) }
 
+// lostError is a failure after which the vendor may have the events: it got the request and did not answer, or failed.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string { return e.cause.Error() }
+func (e *lostError) Unwrap() error { return e.cause }
+
 // poster posts to a vendor's API.
 type poster struct {
 	client *http.Client
@@ -83,21 +102,31 @@ func (p poster) post(ctx context.Context, path, contentType string, body io.Read
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("Authorization", "Bearer "+key.Reveal())
 	maps.Copy(r.Header, header)
-	got, err := p.client.Do(r)
-	if err != nil {
+	var sent atomic.Bool // written by the connection's own goroutine
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	got, err := p.client.Do(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	switch {
+	case err != nil && sent.Load():
+		return answer{}, &lostError{err}
+	case err != nil:
 		return answer{}, err
 	}
 	defer func() { _ = got.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(got.Body, maxAnswer))
-	if err != nil {
-		return answer{}, err
-	}
 	switch status := got.StatusCode; {
-	case status/100 == 2, status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
+	case status/100 == 2: // whatever became of its body
+		return answer{status, text}, nil
+	case err != nil:
+		return answer{}, &lostError{err}
+	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
 		return answer{status, text}, nil
 	default:
 		after := retryafter.Parse(got.Header.Get("Retry-After"), time.Now(), maxWait)
-		return answer{}, &laterError{status, reason(string(text)), after}
+		err := &laterError{status, reason(string(text)), after}
+		if status >= http.StatusInternalServerError {
+			return answer{}, &lostError{err}
+		}
+		return answer{}, err
 	}
 }
 
@@ -114,43 +143,47 @@ type verdict struct {
 
 // sendAll has a vendor take a batch of which it takes all or none: it leaves out the events that the vendor names, and
 // halves a batch in which it names none. It posts less than three times for each event.
-func sendAll(ctx context.Context, events []Event, post func(context.Context, []Event) (verdict, error)) (refused []Refusal, err error) {
+func sendAll(ctx context.Context, events []Event, post func(context.Context, []Event) (verdict, error)) (done settlement, err error) {
 	for len(events) > 0 {
 		v, err := post(ctx, events)
 		switch {
 		case err != nil:
-			return refused, err
+			return done, err
 		case v.taken:
-			return refused, nil
+			done.taken = append(done.taken, events...)
+			return done, nil
 		case len(v.unacceptable) > 0:
-			var more []Refusal
-			events, more = without(events, v.unacceptable)
-			refused = append(refused, more...)
+			var decided settlement
+			events, decided = without(events, v.unacceptable)
+			done.add(decided)
 		case len(events) == 1:
-			return append(refused, Refusal{Event: events[0], Reason: v.reason}), nil
+			done.refused = append(done.refused, Refusal{Event: events[0], Reason: v.reason})
+			return done, nil
 		default:
 			half, err := sendAll(ctx, events[:len(events)/2], post)
-			refused = append(refused, half...)
+			done.add(half)
 			if err != nil {
-				return refused, err
+				return done, err
 			}
 			events = events[len(events)/2:]
 		}
 	}
-	return refused, nil
+	return done, nil
 }
 
-// without returns the events that are acceptable and those that are refused.
-func without(events []Event, unacceptable map[int]string) (rest []Event, refused []Refusal) {
+// without returns the events that are acceptable, and what the vendor decided on the others.
+func without(events []Event, unacceptable map[int]string) (rest []Event, decided settlement) {
 	for i, e := range events {
 		switch why, out := unacceptable[i]; {
 		case !out:
 			rest = append(rest, e)
 		case why != "":
-			refused = append(refused, Refusal{Event: e, Reason: why})
+			decided.refused = append(decided.refused, Refusal{Event: e, Reason: why})
+		default:
+			decided.taken = append(decided.taken, e)
 		}
 	}
-	return rest, refused
+	return rest, decided
 }
 
 // after returns how long to wait after an error: what the vendor asks for, at least the back-off.

@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -76,14 +78,19 @@ func (s *system) vendor(t *testing.T, kind Kind) vendor {
 	return newVendor(http.DefaultClient, Destination{Kind: kind, BaseURL: s.url, KeyFile: secret.File(testkit.File(t, "the-key\n"))})
 }
 
+var tryKey = regexp.MustCompile(`Idempotency-Key: [A-Z2-7]{26}`)
+
 // Requests are as the vendors document them.
 func TestWireFormats(t *testing.T) {
 	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := newSystem(t, func(w http.ResponseWriter, _, _ string) { w.WriteHeader(http.StatusOK) })
-			refused, err := s.vendor(t, kind).send(t.Context(), sampleEvents())
-			if err != nil || len(refused) > 0 {
-				t.Fatalf("error %v, refused %+v", err, refused)
+			done, err := s.vendor(t, kind).send(t.Context(), sampleEvents())
+			if err != nil || len(done.refused) > 0 || len(done.taken) != 2 {
+				t.Fatalf("error %v, %+v", err, done)
+			}
+			for i, text := range s.requests {
+				s.requests[i] = tryKey.ReplaceAllString(text, "Idempotency-Key: (new each time)")
 			}
 			slices.Sort(s.requests)
 			golden(t, string(kind)+".txt", strings.Join(s.requests, "\n"))
@@ -98,7 +105,7 @@ func many(n int) (events []Event) {
 	return events
 }
 
-func identifiers(refused []Refusal) (ids []string) {
+func reasons(refused []Refusal) (ids []string) {
 	for _, r := range refused {
 		ids = append(ids, r.Identifier+": "+r.Reason)
 	}
@@ -157,11 +164,11 @@ func TestRefusals(t *testing.T) {
 					}
 				}
 			})
-			refused, err := s.vendor(t, kind).send(t.Context(), many(20))
-			if err != nil {
-				t.Fatal(err)
+			done, err := s.vendor(t, kind).send(t.Context(), many(20))
+			if err != nil || len(done.taken) != 19 {
+				t.Fatalf("error %v, %d taken", err, len(done.taken))
 			}
-			if got := identifiers(refused); len(got) != 1 || !strings.HasPrefix(got[0], "id-004: ") || !strings.Contains(got[0], "No such customer") {
+			if got := reasons(done.refused); len(got) != 1 || !strings.HasPrefix(got[0], "id-004: ") || !strings.Contains(got[0], "No such customer") {
 				t.Errorf("refused %q, want only id-004 with the vendor's reason", got)
 			}
 			for _, e := range many(20) {
@@ -185,10 +192,13 @@ func TestFailuresAreNoRefusals(t *testing.T) {
 				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(status)
 			})
-			refused, err := s.vendor(t, kind).send(t.Context(), many(3))
-			if err == nil || len(refused) > 0 {
-				t.Errorf("%s, status %d: error %v, refused %v; want an error alone", kind, status, err, refused)
+			done, err := s.vendor(t, kind).send(t.Context(), many(3))
+			if err == nil || len(done.refused)+len(done.taken) > 0 {
+				t.Errorf("%s, status %d: error %v, %+v; want an error alone", kind, status, err, done)
 				continue
+			}
+			if _, lost := errors.AsType[*lostError](err); lost != (status >= 500) {
+				t.Errorf("%s, status %d: lost %t: the vendor may have the events after its own failures alone", kind, status, lost)
 			}
 			if got := after(err, time.Second); got != 7*time.Second {
 				t.Errorf("%s, status %d: wait of %v, want the 7 s that the vendor asks for", kind, status, got)
@@ -203,12 +213,105 @@ func TestFailuresAreNoRefusals(t *testing.T) {
 // However many events a vendor refuses without naming them, the posts are bounded.
 func TestHalvingIsBounded(t *testing.T) {
 	posts := 0
-	refused, err := sendAll(t.Context(), many(100), func(_ context.Context, events []Event) (verdict, error) {
+	done, err := sendAll(t.Context(), many(100), func(_ context.Context, events []Event) (verdict, error) {
 		posts++
 		return verdict{reason: "no"}, nil
 	})
-	if err != nil || len(refused) != 100 || posts >= 300 {
-		t.Errorf("error %v, %d refused in %d posts; want all in less than 300", err, len(refused), posts)
+	if err != nil || len(done.refused) != 100 || posts >= 300 {
+		t.Errorf("error %v, %d refused in %d posts; want all in less than 300", err, len(done.refused), posts)
+	}
+}
+
+// stripeMemory is a Stripe that repeats its first answer to an idempotency key, and counts an identifier once.
+type stripeMemory struct {
+	answers map[string]int
+	counted map[string]int
+	// fails is the status of new requests; -1 drops the connection before they are counted, -2 after it.
+	fails int
+}
+
+func (s *stripeMemory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key, id := r.Header.Get("Idempotency-Key"), r.FormValue("identifier")
+	status, known := s.answers[key]
+	switch {
+	case known && key != "":
+		http.Error(w, `{"error":{"message":"as before"}}`, status)
+		return
+	case s.fails == -1:
+		panic(http.ErrAbortHandler)
+	case s.fails > 0:
+		s.answers[key] = s.fails
+		http.Error(w, `{"error":{"message":"no such customer"}}`, s.fails)
+		return
+	case s.counted[id] > 0:
+		s.answers[key] = http.StatusBadRequest
+		http.Error(w, `{"error":{"message":"An event already exists with identifier `+id+`."}}`, http.StatusBadRequest)
+		return
+	}
+	s.counted[id]++
+	s.answers[key] = http.StatusOK
+	if s.fails == -2 {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// A further try is a new one to Stripe, whatever it stored for the one before, and counts an event once.
+func TestStripeTriesAnew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fails         int
+		lost, refused bool
+	}{
+		"a stored failure": {500, true, false}, "another one": {503, true, false}, "a stored refusal": {400, false, true},
+		"a stored conflict": {409, false, false}, "cut before it counts": {-1, true, false}, "cut after it counts": {-2, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := &stripeMemory{answers: make(map[string]int), counted: make(map[string]int), fails: tt.fails}
+			server := httptest.NewServer(memory)
+			defer server.Close()
+			v := newVendor(server.Client(), Destination{Kind: Stripe, BaseURL: server.URL, KeyFile: secret.File(testkit.File(t, "the-key\n"))})
+			done, err := v.send(t.Context(), many(1))
+			_, lost := errors.AsType[*lostError](err)
+			if lost != tt.lost || (len(done.refused) == 1) != tt.refused || len(done.taken) > 0 {
+				t.Errorf("%+v, %v; want lost %t, refused %t", done, err, tt.lost, tt.refused)
+			}
+			memory.fails = 0
+			for range 2 {
+				if done, err := v.send(t.Context(), many(1)); err != nil || len(done.taken) != 1 {
+					t.Errorf("tried again: %+v, %v; want it taken", done, err)
+				}
+			}
+			if memory.counted["id-000"] != 1 {
+				t.Errorf("counted %v, want once", memory.counted)
+			}
+		})
+	}
+}
+
+// A failure for one customer holds up only that customer's events; one that concerns all ends the send.
+func TestStripeFailuresOfOneCustomer(t *testing.T) {
+	for status, taken := range map[int]int{500: 12, 401: 6} {
+		s := newSystem(t, func(w http.ResponseWriter, _, body string) {
+			if strings.Contains(body, "=c1&") {
+				w.WriteHeader(status)
+			}
+		})
+		events := many(18)
+		done, err := s.vendor(t, Stripe).send(t.Context(), events)
+		if err == nil || len(done.taken) > 12 || status == 500 && len(done.taken) != taken {
+			t.Errorf("status %d: %d taken (%v), want %d", status, len(done.taken), err, taken)
+		}
+	}
+}
+
+// A server that is not there has no event.
+func TestUnreachableHasNothing(t *testing.T) {
+	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
+		s := newSystem(t, nil)
+		s.url = "http://127.0.0.1:1"
+		_, err := s.vendor(t, kind).send(t.Context(), many(1))
+		if _, lost := errors.AsType[*lostError](err); err == nil || lost {
+			t.Errorf("%s: %v, lost %t", kind, err, lost)
+		}
 	}
 }
 

@@ -104,37 +104,66 @@ func (x *Exports) cursors(ctx context.Context, destination string, all bool, lim
 	for i, row := range rows {
 		cursors[i] = export.Cursor{
 			ID: row.ID, Destination: row.Destination, Source: export.Source(row.Source), Since: row.Since.UTC(), Until: moment(row.Until),
-			Position: row.Position, Sent: row.Sent, Refused: row.Refused, Failure: row.Failure, FailingSince: moment(row.FailingSince),
+			OnlyRefused: row.OnlyRefused, Position: row.Position, Settled: row.Settled, UnsureSince: moment(row.UnsureSince), Sent: row.Sent, Refused: row.Refused, Failure: row.Failure, FailingSince: moment(row.FailingSince),
 			UpdatedAt: row.UpdatedAt.UTC(), FinishedAt: moment(row.FinishedAt),
 		}
 	}
 	return cursors, nil
 }
 
+// leaseOf is the name of the lease that writes of a destination's cursors need.
+func leaseOf(destination string) string { return "destination/" + destination }
+
+// Begin implements export.Store.
+func (x *Exports) Begin(ctx context.Context, fence int64, c export.Cursor, at time.Time) error {
+	return x.held(ctx, leaseOf(c.Destination), fence, func(q *dbsql.Queries) error {
+		return q.BeginExportPage(ctx, dbsql.BeginExportPageParams{ID: c.ID, At: at})
+	})
+}
+
 // Advance implements export.Store.
 func (x *Exports) Advance(ctx context.Context, fence int64, p export.Progress) error {
-	c := p.Cursor
-	return x.held(ctx, "destination/"+c.Destination, fence, func(q *dbsql.Queries) error {
+	return x.held(ctx, leaseOf(p.Cursor.Destination), fence, func(q *dbsql.Queries) error {
 		_, err := q.AdvanceExportCursor(ctx, dbsql.AdvanceExportCursorParams{
-			ID: c.ID, Position: p.Page.Next, Sent: int64(len(p.Taken)), Refused: int64(len(p.Refused)), Finished: p.Page.End,
+			ID: p.Cursor.ID, Position: p.Page.Next, Sent: int64(len(p.Taken)), Refused: int64(len(p.Refused)), Finished: p.Page.End,
 		})
 		if err != nil {
 			return err
 		}
-		if len(p.Refused) > 0 {
-			if err := q.AddExportRefusals(ctx, refusals(c, p.Refused)); err != nil {
-				return err
-			}
-		}
-		if c.Until.IsZero() || len(p.Taken) == 0 {
-			return nil
-		}
-		taken := dbsql.DropAcceptedRefusalsParams{Destination: c.Destination}
-		for _, e := range p.Taken {
-			taken.Identifiers = append(taken.Identifiers, e.Identifier)
-		}
-		return q.DropAcceptedRefusals(ctx, taken)
+		return recordRefusals(ctx, q, p)
 	})
+}
+
+// Fail implements export.Store.
+func (x *Exports) Fail(ctx context.Context, fence int64, p export.Progress, failure string) error {
+	return x.held(ctx, leaseOf(p.Cursor.Destination), fence, func(q *dbsql.Queries) error {
+		err := q.FailExportCursor(ctx, dbsql.FailExportCursorParams{
+			ID: p.Cursor.ID, Settled: p.Settled(), UnsureSince: optionalTime(p.Cursor.UnsureSince),
+			Sent: int64(len(p.Taken)), Refused: int64(len(p.Refused)), Failure: failure,
+		})
+		if err != nil {
+			return err
+		}
+		return recordRefusals(ctx, q, p)
+	})
+}
+
+// recordRefusals adds what was refused, and removes what a back-fill has delivered.
+func recordRefusals(ctx context.Context, q *dbsql.Queries, p export.Progress) error {
+	c := p.Cursor
+	if len(p.Refused) > 0 {
+		if err := q.AddExportRefusals(ctx, refusals(c, p.Refused)); err != nil {
+			return err
+		}
+	}
+	if c.Until.IsZero() || len(p.Taken) == 0 {
+		return nil
+	}
+	taken := dbsql.DropAcceptedRefusalsParams{Destination: c.Destination}
+	for _, e := range p.Taken {
+		taken.Identifiers = append(taken.Identifiers, e.Identifier)
+	}
+	return q.DropAcceptedRefusals(ctx, taken)
 }
 
 func refusals(c export.Cursor, refused []export.Refusal) dbsql.AddExportRefusalsParams {
@@ -150,9 +179,9 @@ func refusals(c export.Cursor, refused []export.Refusal) dbsql.AddExportRefusals
 	return params
 }
 
-// Fail implements export.Store.
-func (x *Exports) Fail(ctx context.Context, cursor int64, failure string) error {
-	return dbsql.New(x.pool).FailExportCursor(ctx, dbsql.FailExportCursorParams{ID: cursor, Failure: failure})
+// Refused implements export.Store and export.Archive.
+func (x *Exports) Refused(ctx context.Context, destination string, identifiers []string) ([]string, error) {
+	return dbsql.New(x.pool).FindExportRefusals(ctx, dbsql.FindExportRefusalsParams{Destination: destination, Identifiers: identifiers})
 }
 
 // Drop implements export.Store.
@@ -174,12 +203,12 @@ func (x *Exports) Drop(ctx context.Context, growths, others time.Time, limit int
 const actionBackfill = "export.backfill"
 
 // Backfill implements export.Archive.
-func (x *Exports) Backfill(ctx context.Context, by export.Author, destination string, sources []export.Source, since, until time.Time, most int) (added []int64, err error) {
+func (x *Exports) Backfill(ctx context.Context, by export.Author, c export.Cursor, sources []export.Source, most int) (added []int64, err error) {
 	err = pgdb.InTx(ctx, x.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		for _, source := range sources {
 			id, err := q.AddExportBackfill(ctx, dbsql.AddExportBackfillParams{
-				Destination: destination, Source: string(source), Since: since, Until: until, Most: int64(most),
+				Destination: c.Destination, Source: string(source), Since: c.Since, Until: c.Until, OnlyRefused: c.OnlyRefused, Most: int64(most),
 			})
 			if errors.Is(err, pgx.ErrNoRows) {
 				continue
@@ -194,7 +223,9 @@ func (x *Exports) Backfill(ctx context.Context, by export.Author, destination st
 		}
 		return audit(ctx, q, apikey.Entry{
 			At: time.Now(), Actor: apikey.Actor{Name: by.Name, Request: by.Request}, Action: actionBackfill,
-			Details: map[string]any{"destination": destination, "from": since.UTC(), "to": until.UTC(), "backfills": added},
+			Details: map[string]any{
+				"destination": c.Destination, "from": c.Since.UTC(), "to": c.Until.UTC(), "only_refused": c.OnlyRefused, "backfills": added,
+			},
 		})
 	})
 	return added, err

@@ -159,11 +159,12 @@ func TestExportRefusals(t *testing.T) {
 	if w, err := x.Waiting(t.Context(), "d"); err != nil || w.Refused != 1 {
 		t.Errorf("waiting %+v (%v), want one refused", w, err)
 	}
-	added, err := x.Backfill(t.Context(), export.Author{Name: "op", Request: "req_1"}, "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1)
+	again := export.Cursor{Destination: "d", Since: exportHour, Until: exportHour.Add(time.Hour), OnlyRefused: true}
+	added, err := x.Backfill(t.Context(), export.Author{Name: "op", Request: "req_1"}, again, []export.Source{export.Counts}, 1)
 	if err != nil || len(added) != 1 {
 		t.Fatalf("added %v: %v", added, err)
 	}
-	if more, err := x.Backfill(t.Context(), export.Author{Name: "op", Request: "req_1"}, "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1); err != nil || len(more) != 0 {
+	if more, err := x.Backfill(t.Context(), export.Author{Name: "op", Request: "req_1"}, again, []export.Source{export.Counts}, 1); err != nil || len(more) != 0 {
 		t.Errorf("beyond the bound it adds %v: %v", more, err)
 	}
 	entries := testkit.Value[[]string](t, pool, "SELECT array_agg(concat_ws(' ', actor, action, organization_id, request_id, details->>'destination') ORDER BY id) FROM audit_entry")
@@ -171,10 +172,13 @@ func TestExportRefusals(t *testing.T) {
 		t.Errorf("audit (-want +got):\n%s", diff)
 	}
 	cursors, err := x.Cursors(t.Context(), "d")
-	if err != nil || len(cursors) != 2 || cursors[1].Until.IsZero() {
+	if err != nil || len(cursors) != 2 || cursors[1].Until.IsZero() || !cursors[1].OnlyRefused || cursors[0].OnlyRefused {
 		t.Fatalf("cursors %+v: %v", cursors, err)
 	}
-	if err := x.Fail(t.Context(), cursors[1].ID, "status 503"); err != nil {
+	if found, err := x.Refused(t.Context(), "d", []string{"id", "other"}); err != nil || len(found) != 1 || found[0] != "id" {
+		t.Errorf("refused of two are %v: %v", found, err)
+	}
+	if err := x.Fail(t.Context(), fence, export.Progress{Cursor: cursors[1]}, "status 503"); err != nil {
 		t.Error(err)
 	}
 	if err := x.Advance(t.Context(), fence, export.Progress{Cursor: cursors[1], Page: export.Page{End: true}, Taken: []export.Event{event}}); err != nil {
@@ -189,6 +193,66 @@ func TestExportRefusals(t *testing.T) {
 	}
 	if dropped, err := x.Drop(t.Context(), exportHour, time.Now().Add(time.Hour), 10); err != nil || dropped != 1 {
 		t.Errorf("dropped %d, want the finished back-fill: %v", dropped, err)
+	}
+}
+
+// What was settled of a page that fails stays known until the cursor moves, and so does since when the rest is unsure.
+func TestExportProgress(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	x, ctx := NewExports(pool), t.Context()
+	fence, _, err := x.Lease(ctx, "destination/d", "a", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Open(ctx, "d", export.Counts, exportHour); err != nil {
+		t.Fatal(err)
+	}
+	now := func() export.Cursor {
+		t.Helper()
+		cursors, err := x.Cursors(ctx, "d")
+		if err != nil || len(cursors) != 1 {
+			t.Fatalf("cursors %+v: %v", cursors, err)
+		}
+		return cursors[0]
+	}
+	for _, at := range []time.Time{exportHour, exportHour.Add(time.Hour)} {
+		if err := x.Begin(ctx, fence, now(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := now(); !got.UnsureSince.Equal(exportHour) || len(got.Settled) > 0 {
+		t.Errorf("begun twice, the cursor is %+v", got)
+	}
+	event := func(id string) export.Event {
+		return export.Event{Identifier: id, Source: export.Counts, Organization: "acme", Metric: "llm_requests", Amount: "5", At: exportHour}
+	}
+	for i, p := range []export.Progress{
+		{Taken: []export.Event{event("a"), event("b")}}, {}, {Refused: []export.Refusal{{Event: event("c"), Reason: "no"}}},
+	} {
+		if p.Cursor = now(); i == 2 {
+			p.Cursor.UnsureSince = time.Time{}
+		}
+		if err := x.Fail(ctx, fence, p, "status 500"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := now()
+	if diff := cmp.Diff([]string{"a", "b", "c"}, got.Settled); diff != "" || !got.UnsureSince.IsZero() || got.Sent != 2 || got.Refused != 1 || got.Failure == "" {
+		t.Errorf("the cursor is %+v (-want +got):\n%s", got, diff)
+	}
+	for what, write := range map[string]func(fence int64) error{
+		"begin": func(fence int64) error { return x.Begin(ctx, fence, got, exportHour) },
+		"fail":  func(fence int64) error { return x.Fail(ctx, fence, export.Progress{Cursor: got}, "x") },
+	} {
+		if err := write(fence + 1); !errors.Is(err, export.ErrFence) {
+			t.Errorf("%s with another fence: %v, want %v", what, err, export.ErrFence)
+		}
+	}
+	if err := x.Advance(ctx, fence, export.Progress{Cursor: got, Page: export.Page{Next: "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := now(); len(got.Settled) > 0 || !got.UnsureSince.IsZero() || got.Position != "1" || got.Failure != "" {
+		t.Errorf("behind the page the cursor is %+v", got)
 	}
 }
 
@@ -234,7 +298,7 @@ func TestExportWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits(0, 0, 0)
-	if err := x.Fail(ctx, cursors[0].ID, "status 503"); err != nil {
+	if err := x.Fail(ctx, fence, export.Progress{Cursor: cursors[0]}, "status 503"); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Exec(t, pool, "UPDATE export_cursor SET failing_since = now() - interval '1 hour'")

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -20,8 +21,9 @@ const maxActions = 25
 // Interaction is a click on a button of a message.
 type Interaction struct {
 	Type string
-	// App, Team and User are ids. UserTeam is the workspace of the user, which differs from Team where a conversation is
-	// shared with another one.
+	// App, Team and User are ids. UserTeam is the user's workspace, which differs from Team where a conversation is shared
+	// with another one. An app that a whole Enterprise Grid organization has installed belongs to no workspace: then both
+	// are the user's.
 	App, Team, User, UserTeam string
 	// ResponseURL is where an answer may be posted for half an hour; empty for none.
 	ResponseURL string
@@ -36,7 +38,8 @@ type payload struct {
 	Team *struct {
 		ID string `json:"id"`
 	} `json:"team"`
-	User *struct {
+	OrgWide bool `json:"is_enterprise_install"`
+	User    *struct {
 		ID   string `json:"id"`
 		Team string `json:"team_id"`
 	} `json:"user"`
@@ -75,12 +78,13 @@ func Parse(body []byte) (Interaction, error) {
 	if p.Type != BlockActions {
 		return i, nil
 	}
-	if p.Team == nil || p.User == nil || len(p.Actions) == 0 || len(p.Actions) > maxActions {
+	if p.Team == nil && !p.OrgWide || p.User == nil || len(p.Actions) == 0 || len(p.Actions) > maxActions {
 		return i, ErrForm
 	}
-	i.Team, i.User, i.UserTeam = p.Team.ID, p.User.ID, p.User.Team
-	if i.UserTeam == "" {
-		i.UserTeam = i.Team
+	i.Team, i.User, i.UserTeam = p.User.Team, p.User.ID, p.User.Team
+	if p.Team != nil {
+		i.Team = p.Team.ID
+		i.UserTeam = cmp.Or(i.UserTeam, i.Team)
 	}
 	i.Action, i.Value = p.Actions[0].ID, p.Actions[0].Value
 	ids := []string{i.App, i.Team, i.User, i.UserTeam}

@@ -133,6 +133,10 @@ func TestParse(t *testing.T) {
 	if err != nil || got.UserTeam != "T01" {
 		t.Errorf("a user without a workspace is of %q, %v", got.UserTeam, err)
 	}
+	orgWide := strings.NewReplacer(`"team":{"id":"T01","domain":"acme"}`, `"is_enterprise_install":true,"enterprise":{"id":"E01"},"team":null`, "U01", "W012A3CDE")
+	if got, err = slack.Parse([]byte(body(orgWide.Replace(aClick)))); err != nil || got.Team != "T02" || got.UserTeam != "T02" || got.User != "W012A3CDE" {
+		t.Errorf("with an app of the whole organization: %+v, %v", got, err)
+	}
 	if got, err := slack.Parse([]byte(body(`{"type":"view_submission","api_app_id":"A01"}`))); err != nil || got.Type != "view_submission" || got.Value != "" {
 		t.Errorf("another interaction is %+v, %v", got, err)
 	}
@@ -150,6 +154,7 @@ func TestParse(t *testing.T) {
 		"no type":            body("{}"),
 		"a number as a type": body(`{"type":1}`),
 		"no team":            body(strings.Replace(aClick, `"team"`, `"taem"`, 1)),
+		"null for a team":    body(strings.Replace(aClick, `{"id":"T01","domain":"acme"}`, "null", 1)),
 		"a team that is no":  body(strings.Replace(aClick, `{"id":"T01"`, `{"id":"t01"`, 1)),
 		"no user":            body(strings.Replace(aClick, `"user"`, `"usre"`, 1)),
 		"no app":             body(strings.Replace(aClick, "A01", "", 1)),

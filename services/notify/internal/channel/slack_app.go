@@ -25,7 +25,7 @@ const (
 const slackNoURL = "place:"
 
 // slackPlace is the form of the id of a channel, a conversation or a person.
-var slackPlace = regexp.MustCompile(`^[CGDU][A-Z0-9]{2,20}$`)
+var slackPlace = regexp.MustCompile(`^[CDGUW][A-Z0-9]{2,20}$`)
 
 // slackTS is the form of a message's ts, its id within a channel.
 var slackTS = regexp.MustCompile(`^[0-9]{1,16}\.[0-9]{1,12}$`)

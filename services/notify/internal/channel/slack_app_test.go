@@ -17,7 +17,7 @@ import (
 func TestSlackAppTargets(t *testing.T) {
 	slack := channel.NewSlack(channel.SlackOptions{API: "https://slack.com/api", Tokens: secrets(t, "acme", "xoxb-1")})
 	for place, ok := range map[string]bool{
-		"C0123ABC": true, "G0123ABC": true, "D0123ABC": true, "U0123ABC": true,
+		"C0123ABC": true, "G0123ABC": true, "D0123ABC": true, "U0123ABC": true, "W012A3CDE": true,
 		"X0123ABC": false, "C1": false, "c0123abc": false, "C0123ABC\n": false, "#general": false, "C" + strings.Repeat("1", 21): false,
 	} {
 		m := channel.Message{Organization: "acme", Text: "x", Target: channel.Target{SlackChannel: place}}
@@ -90,6 +90,7 @@ func TestSlackAppOutcomes(t *testing.T) {
 		want       channel.Outcome
 	}{
 		"posted":              {200, `{"ok":true,"channel":"C0123ABC","ts":"1.2"}`, "", channel.Outcome{Kind: channel.OK, Status: 200, Reference: "C0123ABC:1.2"}},
+		"posted to a person":  {200, `{"ok":true,"channel":"W012A3CDE","ts":"1.2"}`, "", channel.Outcome{Kind: channel.OK, Status: 200, Reference: "W012A3CDE:1.2"}},
 		"an odd place":        {200, `{"ok":true,"channel":"C0123ABC:9.9","ts":"1.2\n"}`, "", channel.Delivered(200)},
 		"too fast":            {429, `{"ok":false,"error":"ratelimited"}`, "30", channel.Retry(channel.ClassRate, 429, 30*time.Second)},
 		"too fast, with 200":  {200, `{"ok":false,"error":"ratelimited"}`, "7", channel.Retry(channel.ClassRate, 200, 7*time.Second)},

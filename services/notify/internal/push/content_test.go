@@ -1,6 +1,7 @@
 package push
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -145,8 +146,8 @@ func TestUpdatesReplaceWhatIsShown(t *testing.T) {
 		"a message":              {channel.Message{ID: first}, first.String(), ""},
 		"one with buttons":       {channel.Message{ID: first, Actions: button}, first.String(), "AYkAAAAAcACAAAAAAAAAAQ"},
 		"its update":             {channel.Message{ID: update, Updates: first}, first.String(), "AYkAAAAAcACAAAAAAAAAAQ"},
-		"a topic of its own":     {channel.Message{ID: first, Actions: button, Target: channel.Target{Topic: "t"}}, "t", "t"},
-		"an update of the topic": {channel.Message{ID: update, Updates: first, Target: channel.Target{Topic: "t"}}, "t", "t"},
+		"a topic of its own":     {channel.Message{ID: first, Actions: button, Target: channel.Target{Topic: "t"}}, "t", "krI0pMxriMn-GSxtgTHjoA"},
+		"an update of the topic": {channel.Message{ID: update, Updates: first, Target: channel.Target{Topic: "t"}}, "t", "krI0pMxriMn-GSxtgTHjoA"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,6 +168,29 @@ func TestUpdatesReplaceWhatIsShown(t *testing.T) {
 				t.Errorf("id %s, tag %s, topic %q; want tag %s, topic %q", got.ID, got.Tag, w.Topic, tt.tag, tt.topic)
 			}
 		})
+	}
+}
+
+// A caller's topic reaches push services as one that each of them takes (Apple decodes it), the same each time, and no two
+// organizations or sites have the same one.
+func TestTopicsOnTheWire(t *testing.T) {
+	seen := make(map[string]channel.Message)
+	for _, text := range []string{"order-7", "order-7-paid1", "t", "-", strings.Repeat("a", 13), strings.Repeat("a", 31), strings.Repeat("a", 32), "b c"} {
+		for _, of := range [][2]string{{"acme", ""}, {"acme", "shop"}, {"acme shop", ""}, {`acme" "shop`, ""}, {"other", "shop"}, {"", ""}} {
+			m := channel.Message{Organization: of[0], Target: channel.Target{Site: of[1], Topic: text}}
+			got := topic(m)
+			if decoded, err := base64.RawURLEncoding.DecodeString(got); err != nil || len(decoded) != 16 || len(got) != 22 {
+				t.Errorf("%+v: %q, want 22 characters of base64url: %v", m, got, err)
+			}
+			m.ID = uuid.New()
+			if again := topic(m); again != got {
+				t.Errorf("%+v: %q, then %q", m, got, again)
+			}
+			if other, known := seen[got]; known {
+				t.Errorf("%+v and %+v have the topic %q", m, other, got)
+			}
+			seen[got] = m
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package push
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -87,11 +88,17 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 	return out, nil
 }
 
-// topic returns the topic of a message. One that is likely to be updated, and its updates, have one of their own, so that
-// a device that is offline gets only the last.
+// topic returns the topic of a message on the wire; empty for none. A caller's topic becomes a digest of it, the
+// organization and the site, so that no two of them replace each other's messages on one device. A message that is likely
+// to be updated, and its updates, share a topic made from its id, so that a device that is offline gets only the last.
+// Either way it has 22 characters and decodes as base64url: Apple refuses a topic that does not.
 func topic(m channel.Message) string {
-	if m.Target.Topic != "" || m.Updates == uuid.Nil && len(m.Actions) == 0 {
-		return m.Target.Topic
+	switch {
+	case m.Target.Topic != "":
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", m.Organization, m.Target.Site, m.Target.Topic))
+		return base64.RawURLEncoding.EncodeToString(sum[:16])
+	case m.Updates == uuid.Nil && len(m.Actions) == 0:
+		return ""
 	}
 	first := m.First()
 	return base64.RawURLEncoding.EncodeToString(first[:])

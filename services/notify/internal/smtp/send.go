@@ -3,9 +3,7 @@ package smtp
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/textproto"
 	"strings"
@@ -58,12 +56,8 @@ func (r Reply) TLS() bool {
 		return false
 	}
 	var handshake *tlsError
-	var record tls.RecordHeaderError
 	var alert tls.AlertError
-	var verify *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
-	return errors.As(r.Err, &handshake) || errors.As(r.Err, &record) || errors.As(r.Err, &alert) || errors.As(r.Err, &verify) ||
-		errors.As(r.Err, &unknown) || r.Err != nil && strings.Contains(r.Err.Error(), "STARTTLS")
+	return errors.Is(r.Err, errNoTLS) || errors.As(r.Err, &handshake) || errors.As(r.Err, &alert)
 }
 
 // Timeout reports whether the time ran out.
@@ -72,71 +66,56 @@ func (r Reply) Timeout() bool {
 	return errors.Is(r.Err, context.DeadlineExceeded) || ok && n.Timeout()
 }
 
-// Permanent reports whether the server refuses the mail for good. If code and enhanced code disagree, the enhanced
-// one counts, since it is more specific.
+// codeStorage is the reply to more data, or by servers of old to more recipients, than the server takes.
+const codeStorage = 552
+
+// Permanent reports whether the server refuses the mail for good. The reply code decides, whatever the enhanced code says
+// (RFC 5321, 4.2.1). A 552 for a recipient means 452: too many for now (4.5.3.1.10).
 func (r Reply) Permanent() bool {
-	if r.Enhanced != "" {
-		return r.Enhanced[0] == '5'
-	}
-	return r.Code >= 500
+	return r.Code >= 500 && (r.Code != codeStorage || r.Stage != StageRecipient)
 }
 
 // send makes one mail transaction.
 func (c *conn) send(ctx context.Context, from, to string, data []byte) Reply {
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := c.raw.SetDeadline(deadline); err != nil {
-			return replyOf(StageSender, err)
-		}
-	}
-	stop := context.AfterFunc(ctx, func() { _ = c.raw.SetDeadline(time.Now()) })
-	defer stop()
-	c.mails++
-	if err := c.command(func() error { return c.client.Mail(path(from)) }); err != nil {
+	deadline, _ := ctx.Deadline()
+	if err := c.SetDeadline(deadline); err != nil {
 		return replyOf(StageSender, err)
 	}
-	if err := c.command(func() error { return c.client.Rcpt(path(to)) }); err != nil {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
+	defer stop()
+	c.mails++
+	if err := c.mail(from, data); err != nil {
+		return replyOf(StageSender, err)
+	}
+	if err := c.recipient(to); err != nil {
 		return replyOf(StageRecipient, err)
 	}
-	var w io.WriteCloser
-	if err := c.command(func() (err error) { w, err = c.client.Data(); return err }); err != nil {
+	if err := c.begin(); err != nil {
 		return replyOf(StageMessage, err)
 	}
-	if c.surplus() {
-		return replyOf(StageMessage, errUnasked)
-	}
+	w := c.dotWriter()
 	if _, err := w.Write(data); err != nil {
 		return replyOf(StageMessage, err)
 	}
-	// Close sends the rest with the final dot, and reads the reply.
-	if err := w.Close(); err != nil {
+	err := w.Close()
+	if err == nil {
+		_, _, err = c.readReply(success)
+	}
+	if err != nil {
 		return replyOf(StageSent, err)
 	}
 	return Reply{Code: 250, Stage: StageSent}
 }
-
-// command runs give, unless unexpected data would be read as its reply.
-func (c *conn) command(give func() error) error {
-	if c.surplus() {
-		return errUnasked
-	}
-	return give()
-}
-
-// surplus reports whether the server has sent data that no command asked for. It would be read as the reply to the
-// next one.
-func (c *conn) surplus() bool { return c.client.Text.R.Buffered() > 0 }
 
 // codeAddress is the reply to an invalid address (RFC 5321, 4.2.3).
 const codeAddress = 553
 
 var errAddress = errors.New("smtp: the address would end its command or add to it")
 
-// isPath reports whether an address stays within the brackets of its command.
+// isPath reports whether an address is ASCII and stays within the brackets of its command.
 func isPath(address string) bool {
-	return !strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '<' || r == '>' })
+	return !strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' })
 }
-
-func path(address string) string { return "<" + address + ">" }
 
 // replyOf converts a failed step. A code that is not a refusal, or not a reply code (RFC 5321, 4.2.1), is ignored.
 func replyOf(stage Stage, err error) Reply {
@@ -146,8 +125,9 @@ func replyOf(stage Stage, err error) Reply {
 		return r
 	}
 	r.Code, r.Text = said.Code, said.Msg
-	if word, rest, _ := strings.Cut(said.Msg, " "); isEnhanced(word) {
-		r.Enhanced, r.Text = word, rest
+	if words := strings.FieldsFunc(said.Msg, func(r rune) bool { return r == ' ' || r == '\n' }); len(words) > 0 && isEnhanced(words[0]) {
+		r.Enhanced = words[0] // It is in each line.
+		r.Text = strings.TrimSpace(strings.ReplaceAll("\n"+said.Msg, "\n"+words[0], "\n"))
 	}
 	return r
 }
@@ -164,19 +144,25 @@ func isEnhanced(word string) bool {
 func digits(s string) bool { return s != "" && len(s) <= 3 && strings.Trim(s, "0123456789") == "" }
 
 // alive reports whether the connection still works.
-func (c *conn) alive() bool { return c.quick(c.client.Noop) }
+func (c *conn) alive() bool { return c.quick("NOOP") }
 
 // reset ends a failed transaction.
-func (c *conn) reset() bool { return c.quick(c.client.Reset) }
+func (c *conn) reset() bool { return c.quick("RSET") }
 
-func (c *conn) quick(command func() error) bool {
-	return c.raw.SetDeadline(time.Now().Add(quitTimeout)) == nil && command() == nil
+// quick reports whether a command succeeds within a short time.
+func (c *conn) quick(line string) bool {
+	if c.SetDeadline(time.Now().Add(quitTimeout)) != nil {
+		return false
+	}
+	_, _, err := c.command(line, success)
+	return err == nil
 }
 
 // quit sends QUIT and closes the connection, whatever the reply.
 func (c *conn) quit() {
-	_ = c.quick(c.client.Quit)
-	_ = c.raw.Close()
+	_ = c.quick("QUIT")
+	c.drop()
 }
 
+// drop closes the connection without a word; over TLS, Close would send an alert first.
 func (c *conn) drop() { _ = c.raw.Close() }

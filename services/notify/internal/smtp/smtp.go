@@ -1,6 +1,6 @@
 // Package smtp pools connections to the operator's mail server and sends one mail at a time over each. The email
-// channel uses it. go-mail implements the protocol of the greeting (EHLO, STARTTLS, AUTH) and of the commands; this
-// package decides when connections are kept, checked and closed, and what a reply means.
+// channel uses it. It speaks SMTP, decides when connections are kept, checked and closed, and what a reply means; go-mail
+// has the mechanisms of the login.
 package smtp
 
 import (
@@ -12,11 +12,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/wneessen/go-mail"
-	"github.com/wneessen/go-mail/smtp"
 
 	"switchyard.dev/services/platform/secret"
 )
@@ -64,7 +60,6 @@ type Options struct {
 type Pool struct {
 	o          Options
 	host       string
-	port       int
 	connecting chan struct{} // a slot for each connection
 
 	mu     sync.Mutex
@@ -74,11 +69,12 @@ type Pool struct {
 
 // conn is a connection that is logged in.
 type conn struct {
-	client *smtp.Client
-	raw    net.Conn
-	born   time.Time
-	used   time.Time
-	mails  int
+	*protocol
+
+	raw   net.Conn
+	born  time.Time
+	used  time.Time
+	mails int
 }
 
 // New returns a Pool that connects when the first mail is sent.
@@ -94,7 +90,7 @@ func New(o Options) (*Pool, error) {
 	if o.Security == None && !loopback(host) {
 		return nil, fmt.Errorf("mail server %q: without encryption only on the machine itself", o.Address)
 	}
-	return &Pool{o: o, host: host, port: port, connecting: make(chan struct{}, o.Connections)}, nil
+	return &Pool{o: o, host: host, connecting: make(chan struct{}, o.Connections)}, nil
 }
 
 func loopback(host string) bool {
@@ -122,8 +118,8 @@ func (p *Pool) Send(ctx context.Context, from, to string, data []byte) Reply {
 		return replyOf(StageConnect, err)
 	}
 	reply := c.send(ctx, from, to, data)
-	if reused && reply.Code == 0 && reply.Stage == StageSender && ctx.Err() == nil {
-		// The server had closed the pooled connection; nothing was sent on it.
+	if reused && (reply.Code == 0 || reply.Code == codeClosing) && reply.Stage == StageSender && ctx.Err() == nil {
+		// The server had closed the pooled connection, or said 421 before it does; nothing was sent on it.
 		c.drop()
 		if c, err = p.dial(ctx); err != nil {
 			return replyOf(StageConnect, err)
@@ -204,80 +200,55 @@ func (p *Pool) put(c *conn, r Reply) {
 func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var raw atomic.Pointer[net.Conn]
-	options, err := p.options(&raw)
+	var password secret.Value
+	if p.o.Username != "" {
+		var err error
+		if password, err = p.o.Password(); err != nil {
+			return nil, fmt.Errorf("%w: %w", errPassword, err)
+		}
+	}
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.o.Address)
 	if err != nil {
 		return nil, err
 	}
-	dialer, err := mail.NewClient(p.host, options...)
-	if err != nil {
-		return nil, fmt.Errorf("mail client: %w", err)
-	}
-	// go-mail honours its own timeout only: ctx may end sooner.
-	stop := context.AfterFunc(ctx, func() {
-		if c := raw.Load(); c != nil {
-			_ = (*c).SetDeadline(time.Now())
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Now()) })
 	defer stop()
-	client, err := dialer.DialToSMTPClientWithContext(ctx)
+	opened, err := p.open(ctx, raw, password)
 	if err != nil {
-		if c := raw.Load(); c != nil {
-			_ = (*c).Close()
-		}
+		_ = raw.Close()
 		return nil, err
 	}
 	now := time.Now()
-	return &conn{client: client, raw: *raw.Load(), born: now, used: now}, nil
+	return &conn{protocol: opened, raw: raw, born: now, used: now}, nil
 }
 
-// options returns go-mail's options for a connection, which is stored in raw.
-func (p *Pool) options(raw *atomic.Pointer[net.Conn]) ([]mail.Option, error) {
+// open greets the server, encrypts the connection as configured, and logs in.
+func (p *Pool) open(ctx context.Context, raw net.Conn, password secret.Value) (*protocol, error) {
 	secure := &tls.Config{ServerName: p.host, RootCAs: p.o.Roots, MinVersion: tls.VersionTLS12}
-	options := []mail.Option{
-		mail.WithPort(p.port), mail.WithTimeout(dialTimeout), mail.WithHELO(p.o.Hello), mail.WithTLSConfig(secure),
-		mail.WithDialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := p.connect(ctx, network, address, secure)
-			if err == nil {
-				raw.Store(&c)
-			}
-			return c, err
-		}),
+	var c net.Conn = &boundConn{Conn: raw}
+	if p.o.Security == Implicit {
+		over := tls.Client(c, secure)
+		if err := over.HandshakeContext(ctx); err != nil {
+			return nil, &tlsError{err}
+		}
+		c = over
 	}
-	switch p.o.Security {
-	case StartTLS:
-		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
-	case Implicit:
-		options = append(options, mail.WithSSL())
-	case None:
-		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
-	}
-	if p.o.Username == "" {
-		return options, nil
-	}
-	password, err := p.o.Password()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errPassword, err)
-	}
-	return append(options, mail.WithSMTPAuthCustom(&login{host: p.host, username: p.o.Username, password: password})), nil
-}
-
-// connect opens the connection, with implicit TLS if that is configured.
-func (p *Pool) connect(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
-	plain, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	opened, err := newProtocol(c)
 	if err != nil {
 		return nil, err
 	}
-	c := &boundConn{Conn: plain}
-	if p.o.Security != Implicit {
-		return c, nil
+	if err := opened.hello(p.o.Hello); err != nil {
+		return nil, err
 	}
-	over := tls.Client(c, secure)
-	if err := over.HandshakeContext(ctx); err != nil {
-		_ = c.Close()
-		return nil, &tlsError{err}
+	if p.o.Security == StartTLS {
+		if err := opened.startTLS(ctx, secure, p.o.Hello); err != nil {
+			return nil, err
+		}
 	}
-	return over, nil
+	if p.o.Username == "" {
+		return opened, nil
+	}
+	return opened, opened.authenticate(p.host, &login{host: p.host, username: p.o.Username, password: password})
 }
 
 // errPassword reports that the password cannot be read.

@@ -54,7 +54,7 @@ func Read(status int, header http.Header, body []byte, now time.Time) Answer {
 		a.Verdict, a.Reason, a.RetryAfter = Accepted, "", 0
 	case status == http.StatusNotFound, status == http.StatusGone:
 		a.Verdict, a.RetryAfter = Gone, 0
-	case isMismatch(status, body):
+	case isMismatch(status, header, body):
 		a.Verdict, a.Reason = Mismatch, "vapid_key_mismatch"
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		a.Verdict = Unauthorized
@@ -75,17 +75,27 @@ func retryable(status int) bool {
 	return status >= 500
 }
 
-// mismatches are the texts of push services for a subscription with another key: FCM, FCM for keys of its own
-// console, Apple.
-var mismatches = []string{"do not correspond to the credentials", "mismatchsenderid", "unauthorizedregistration", "vapidpkhashmismatch"}
+// mismatches are the words of push services, in lower case, for a subscription that was made for another key.
+var mismatches = []string{
+	"do not correspond to the credentials",       // FCM
+	"does not correspond to the sender id",       // FCM, keys of its own console
+	"mismatchsenderid",                           // FCM, keys of its own console
+	"unauthorizedregistration",                   // FCM
+	"vapid public key mismatch",                  // Mozilla, with 401
+	"vapidpkhashmismatch",                        // Apple
+	"public key used to sign jwt does not match", // WNS, with 401 and in a header
+}
 
-// tokenFaults are their texts for a faulty token, whatever the subscription.
+// tokenFaults are their words for a faulty token, whatever the subscription.
 var tokenFaults = []string{"jwt", "token", "expired", "audience", "claim", "signature"}
 
-// isMismatch reports whether the key is not the subscription's. A 403 means that, unless its text blames the token:
+// windowsReason is the header in which WNS says why it refuses a push; its body is empty.
+const windowsReason = "X-Wns-Error-Description"
+
+// isMismatch reports whether the key is not the subscription's. A 403 means that, unless its words blame the token:
 // then all subscriptions are affected, and quarantining them would be wrong.
-func isMismatch(status int, body []byte) bool {
-	text := strings.ToLower(string(body))
+func isMismatch(status int, header http.Header, body []byte) bool {
+	text := strings.ToLower(header.Get(windowsReason) + "\n" + string(body))
 	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized:
 		return containsAny(text, mismatches)
@@ -117,7 +127,7 @@ func reason(status int, header http.Header, body []byte) string {
 	if said.Errno != 0 {
 		detail = "errno " + strconv.Itoa(said.Errno)
 	}
-	if windows := header.Get("X-Wns-Error-Description"); windows != "" {
+	if windows := header.Get(windowsReason); windows != "" {
 		detail = windows
 	}
 	if detail = harmless(detail); detail != "" {

@@ -243,7 +243,8 @@ type NotifyTarget struct {
 	TtlSeconds *int32 `protobuf:"varint,10,opt,name=ttl_seconds,json=ttlSeconds,proto3,oneof" json:"ttl_seconds,omitempty"`
 	// web_push: `very-low`, `low`, `normal` (default) or `high` (RFC 8030, section 5.3).
 	Urgency string `protobuf:"bytes,11,opt,name=urgency,proto3" json:"urgency,omitempty"`
-	// web_push: a waiting message with the same topic is replaced (RFC 8030, section 5.4).
+	// web_push: a waiting message of the organization and site with the same topic is replaced (RFC 8030, section 5.4).
+	// Push services get a digest of it.
 	Topic string `protobuf:"bytes,12,opt,name=topic,proto3" json:"topic,omitempty"`
 	// slack: the channel or person that the organization's app posts to, by the bot token in its secret. Not together with
 	// webhook_url.
@@ -1388,7 +1389,7 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\x05label\x18\x02 \x01(\tB\t\xfaB\x06r\x04\x10\x01\x18(R\x05label\x128\n" +
 	"\x05style\x18\x03 \x01(\tB\"\xfaB\x1fr\x1dR\adefaultR\aprimaryR\x06danger\xd0\x01\x01R\x05style\x12\x1a\n" +
 	"\x03url\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x10R\x03url\x12\x1e\n" +
-	"\x05value\x18\x05 \x01(\tB\b\xfaB\x05r\x03(\x80\x04R\x05value\"\xdf\x04\n" +
+	"\x05value\x18\x05 \x01(\tB\b\xfaB\x05r\x03(\x80\x04R\x05value\"\xe0\x04\n" +
 	"\fNotifyTarget\x12,\n" +
 	"\vwebhook_url\x18\x01 \x01(\tB\v\xfaB\x05r\x03\x18\x80\x10\x80\x01\x01R\n" +
 	"webhookUrl\x12\x1a\n" +
@@ -1404,8 +1405,8 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	" \x01(\x05B\f\xfaB\t\x1a\a\x18\x80ԓ\x01(\x00H\x00R\n" +
 	"ttlSeconds\x88\x01\x01\x12?\n" +
 	"\aurgency\x18\v \x01(\tB%\xfaB\"r R\bvery-lowR\x03lowR\x06normalR\x04high\xd0\x01\x01R\aurgency\x12/\n" +
-	"\x05topic\x18\f \x01(\tB\x19\xfaB\x16r\x14\x18 2\x10^[A-Za-z0-9_-]*$R\x05topic\x12E\n" +
-	"\rslack_channel\x18\r \x01(\tB \xfaB\x1dr\x1b2\x19^([CGDU][A-Z0-9]{2,20})?$R\fslackChannelB\x0e\n" +
+	"\x05topic\x18\f \x01(\tB\x19\xfaB\x16r\x14\x18 2\x10^[A-Za-z0-9_-]*$R\x05topic\x12F\n" +
+	"\rslack_channel\x18\r \x01(\tB!\xfaB\x1er\x1c2\x1a^([CDGUW][A-Z0-9]{2,20})?$R\fslackChannelB\x0e\n" +
 	"\f_ttl_seconds\"\xcb\x02\n" +
 	"\x11UpdateSendRequest\x123\n" +
 	"\x0fnotification_id\x18\x01 \x01(\tB\n" +

@@ -633,7 +633,7 @@ func (m *NotifyTarget) validate(all bool) error {
 	if !_NotifyTarget_SlackChannel_Pattern.MatchString(m.GetSlackChannel()) {
 		err := NotifyTargetValidationError{
 			field:  "SlackChannel",
-			reason: "value does not match regex pattern \"^([CGDU][A-Z0-9]{2,20})?$\"",
+			reason: "value does not match regex pattern \"^([CDGUW][A-Z0-9]{2,20})?$\"",
 		}
 		if !all {
 			return err
@@ -742,7 +742,7 @@ var _NotifyTarget_Urgency_InLookup = map[string]struct{}{
 
 var _NotifyTarget_Topic_Pattern = regexp.MustCompile("^[A-Za-z0-9_-]*$")
 
-var _NotifyTarget_SlackChannel_Pattern = regexp.MustCompile("^([CGDU][A-Z0-9]{2,20})?$")
+var _NotifyTarget_SlackChannel_Pattern = regexp.MustCompile("^([CDGUW][A-Z0-9]{2,20})?$")
 
 // Validate checks the field values on UpdateSendRequest with the rules defined
 // in the proto definition for this message. If any rules are violated, the

@@ -11,12 +11,12 @@ import (
 )
 
 const addExportBackfill = `-- name: AddExportBackfill :one
-INSERT INTO export_cursor (destination, source, since, until, position)
-SELECT $1, $2, $3, $4::timestamptz, ''
+INSERT INTO export_cursor (destination, source, since, until, only_refused, position)
+SELECT $1, $2, $3, $4::timestamptz, $5, ''
 WHERE (
     SELECT count(*) FROM export_cursor AS c
     WHERE c.destination = $1 AND c.source = $2 AND c.until IS NOT NULL AND c.finished_at IS NULL
-) < $5::bigint
+) < $6::bigint
 RETURNING id
 `
 
@@ -25,6 +25,7 @@ type AddExportBackfillParams struct {
 	Source      string
 	Since       time.Time
 	Until       time.Time
+	OnlyRefused bool
 	Most        int64
 }
 
@@ -34,6 +35,7 @@ func (q *Queries) AddExportBackfill(ctx context.Context, arg AddExportBackfillPa
 		arg.Source,
 		arg.Since,
 		arg.Until,
+		arg.OnlyRefused,
 		arg.Most,
 	)
 	var id int64
@@ -74,7 +76,7 @@ func (q *Queries) AddExportRefusals(ctx context.Context, arg AddExportRefusalsPa
 }
 
 const advanceExportCursor = `-- name: AdvanceExportCursor :execrows
-UPDATE export_cursor AS c SET position = $1, sent = c.sent + $2, refused = c.refused + $3,
+UPDATE export_cursor AS c SET position = $1, settled = '{}', unsure_since = NULL, sent = c.sent + $2, refused = c.refused + $3,
     failure = '', failing_since = NULL, updated_at = now(),
     finished_at = CASE WHEN $4::boolean AND c.until IS NOT NULL THEN now() END
 WHERE c.id = $5
@@ -100,6 +102,20 @@ func (q *Queries) AdvanceExportCursor(ctx context.Context, arg AdvanceExportCurs
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const beginExportPage = `-- name: BeginExportPage :exec
+UPDATE export_cursor AS c SET unsure_since = coalesce(c.unsure_since, $1::timestamptz) WHERE c.id = $2
+`
+
+type BeginExportPageParams struct {
+	At time.Time
+	ID int64
+}
+
+func (q *Queries) BeginExportPage(ctx context.Context, arg BeginExportPageParams) error {
+	_, err := q.db.Exec(ctx, beginExportPage, arg.At, arg.ID)
+	return err
 }
 
 const collectCounts = `-- name: CollectCounts :execrows
@@ -236,18 +252,60 @@ func (q *Queries) ExportWaiting(ctx context.Context, destination string) (Export
 }
 
 const failExportCursor = `-- name: FailExportCursor :exec
-UPDATE export_cursor AS c SET failure = $1, failing_since = coalesce(c.failing_since, now()), updated_at = now()
-WHERE c.id = $2
+UPDATE export_cursor AS c SET settled = c.settled || $1::text[], unsure_since = $2,
+    sent = c.sent + $3, refused = c.refused + $4, failure = $5, failing_since = coalesce(c.failing_since, now()),
+    updated_at = now()
+WHERE c.id = $6
 `
 
 type FailExportCursorParams struct {
-	Failure string
-	ID      int64
+	Settled     []string
+	UnsureSince *time.Time
+	Sent        int64
+	Refused     int64
+	Failure     string
+	ID          int64
 }
 
 func (q *Queries) FailExportCursor(ctx context.Context, arg FailExportCursorParams) error {
-	_, err := q.db.Exec(ctx, failExportCursor, arg.Failure, arg.ID)
+	_, err := q.db.Exec(ctx, failExportCursor,
+		arg.Settled,
+		arg.UnsureSince,
+		arg.Sent,
+		arg.Refused,
+		arg.Failure,
+		arg.ID,
+	)
 	return err
+}
+
+const findExportRefusals = `-- name: FindExportRefusals :many
+SELECT r.identifier FROM export_refusal AS r WHERE r.destination = $1 AND r.identifier = ANY($2::text[])
+`
+
+type FindExportRefusalsParams struct {
+	Destination string
+	Identifiers []string
+}
+
+func (q *Queries) FindExportRefusals(ctx context.Context, arg FindExportRefusalsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, findExportRefusals, arg.Destination, arg.Identifiers)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var identifier string
+		if err := rows.Scan(&identifier); err != nil {
+			return nil, err
+		}
+		items = append(items, identifier)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const holdExportLease = `-- name: HoldExportLease :one
@@ -316,7 +374,8 @@ func (q *Queries) ListExportCounts(ctx context.Context, arg ListExportCountsPara
 }
 
 const listExportCursors = `-- name: ListExportCursors :many
-SELECT c.id, c.destination, c.source, c.since, c.until, c.position, c.sent, c.refused, c.failure, c.failing_since, c.updated_at, c.finished_at
+SELECT c.id, c.destination, c.source, c.since, c.until, c.only_refused, c.position, c.settled, c.unsure_since, c.sent, c.refused,
+    c.failure, c.failing_since, c.updated_at, c.finished_at
 FROM export_cursor AS c
 WHERE c.destination = $1 AND ($2::boolean OR c.finished_at IS NULL)
 ORDER BY c.until IS NOT NULL, c.id DESC
@@ -335,7 +394,10 @@ type ListExportCursorsRow struct {
 	Source       string
 	Since        time.Time
 	Until        *time.Time
+	OnlyRefused  bool
 	Position     string
+	Settled      []string
+	UnsureSince  *time.Time
 	Sent         int64
 	Refused      int64
 	Failure      string
@@ -359,7 +421,10 @@ func (q *Queries) ListExportCursors(ctx context.Context, arg ListExportCursorsPa
 			&i.Source,
 			&i.Since,
 			&i.Until,
+			&i.OnlyRefused,
 			&i.Position,
+			&i.Settled,
+			&i.UnsureSince,
 			&i.Sent,
 			&i.Refused,
 			&i.Failure,

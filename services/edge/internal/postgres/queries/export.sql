@@ -43,8 +43,8 @@ INSERT INTO export_cursor (destination, source, since, position) VALUES (@destin
 ON CONFLICT (destination, source) WHERE until IS NULL DO NOTHING;
 
 -- name: AddExportBackfill :one
-INSERT INTO export_cursor (destination, source, since, until, position)
-SELECT @destination, @source, @since, @until::timestamptz, ''
+INSERT INTO export_cursor (destination, source, since, until, only_refused, position)
+SELECT @destination, @source, @since, @until::timestamptz, @only_refused, ''
 WHERE (
     SELECT count(*) FROM export_cursor AS c
     WHERE c.destination = @destination AND c.source = @source AND c.until IS NOT NULL AND c.finished_at IS NULL
@@ -52,20 +52,26 @@ WHERE (
 RETURNING id;
 
 -- name: ListExportCursors :many
-SELECT c.id, c.destination, c.source, c.since, c.until, c.position, c.sent, c.refused, c.failure, c.failing_since, c.updated_at, c.finished_at
+SELECT c.id, c.destination, c.source, c.since, c.until, c.only_refused, c.position, c.settled, c.unsure_since, c.sent, c.refused,
+    c.failure, c.failing_since, c.updated_at, c.finished_at
 FROM export_cursor AS c
 WHERE c.destination = @destination AND (@all_of_them::boolean OR c.finished_at IS NULL)
 ORDER BY c.until IS NOT NULL, c.id DESC
 LIMIT @page;
 
 -- name: AdvanceExportCursor :execrows
-UPDATE export_cursor AS c SET position = @position, sent = c.sent + @sent, refused = c.refused + @refused,
+UPDATE export_cursor AS c SET position = @position, settled = '{}', unsure_since = NULL, sent = c.sent + @sent, refused = c.refused + @refused,
     failure = '', failing_since = NULL, updated_at = now(),
     finished_at = CASE WHEN @finished::boolean AND c.until IS NOT NULL THEN now() END
 WHERE c.id = @id;
 
+-- name: BeginExportPage :exec
+UPDATE export_cursor AS c SET unsure_since = coalesce(c.unsure_since, @at::timestamptz) WHERE c.id = @id;
+
 -- name: FailExportCursor :exec
-UPDATE export_cursor AS c SET failure = @failure, failing_since = coalesce(c.failing_since, now()), updated_at = now()
+UPDATE export_cursor AS c SET settled = c.settled || @settled::text[], unsure_since = sqlc.narg(unsure_since),
+    sent = c.sent + @sent, refused = c.refused + @refused, failure = @failure, failing_since = coalesce(c.failing_since, now()),
+    updated_at = now()
 WHERE c.id = @id;
 
 -- name: AddExportRefusals :exec
@@ -77,6 +83,9 @@ ON CONFLICT (destination, identifier) DO UPDATE SET reason = excluded.reason, re
 -- name: DropAcceptedRefusals :exec
 -- DropAcceptedRefusals removes refusals of events that a back-fill has delivered.
 DELETE FROM export_refusal AS r WHERE r.destination = @destination AND r.identifier = ANY(@identifiers::text[]);
+
+-- name: FindExportRefusals :many
+SELECT r.identifier FROM export_refusal AS r WHERE r.destination = @destination AND r.identifier = ANY(@identifiers::text[]);
 
 -- name: ListExportRefusals :many
 SELECT r.identifier, r.source, r.organization_id, r.metric, r.value, r.occurred_at, r.reason, r.refused_at
