@@ -144,15 +144,22 @@ fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
 
 ##@ Dependencies
 
+NPM := deploy/clients deploy/webpush deploy/examples/typescript
+
 .PHONY: ages audit licenses release-check release-programs pin-images
 # The database that govulncheck asks; GOVULNDB may name a copy of it.
 VULNERABILITIES := $(or $(GOVULNDB),https://vuln.go.dev)
 
-ages: ## every direct dependency with its version and age in months, the oldest first; offline
-	@for module in $(MODULES); do GOWORK=off go -C $$module list -m -f '{{if not (or .Main .Indirect .Replace)}}{{.Time.Format "2006-01-02"}} {{.Path}} {{.Version}}{{end}}' all; done | sort -u | \
+# npm's lock files have no dates, so a package's is the day on which its version was chosen.
+npm_ages = for file in $$(git ls-files '*package.json'); do git blame --date=short -- $$file | \
+	sed -nE 's/^.* ([0-9]{4}-[0-9]{2}-[0-9]{2}) +[0-9]+\) +"([^"]+)": "(npm:.+@)?([0-9]+\.[0-9][0-9a-z.-]*)".*/\1 npm:\2 \4/p'; done
+
+ages: ## every direct dependency of Go and npm with its version and age in months, the oldest first; offline
+	@{ for module in $(MODULES); do GOWORK=off go -C $$module list -m -f '{{if not (or .Main .Indirect .Replace)}}{{.Time.Format "2006-01-02"}} {{.Path}} {{.Version}}{{end}}' all; done; $(npm_ages); } | sort -u | \
 	awk -v today=$$(date -u +%Y-%m-%d) '{split(today, t, "-"); split($$1, d, "-"); printf "%3d  %s  %s %s\n", (t[1]-d[1])*12 + t[2]-d[2], $$1, $$2, $$3}'
 
-audit: ages ## ages, and known vulnerabilities in what is called, where their database can be reached
+audit: ages ## ages, what npm has newer, and known vulnerabilities in what is called, where their database can be reached
+	@for folder in $(NPM); do echo "npm outdated $$folder"; npm outdated --prefix $$folder || true; done
 	@if curl -sfL -m 10 -o /dev/null $(VULNERABILITIES)/index/db.json; \
 	then $(MAKE) --no-print-directory $(GOVULNCHECK); for module in $(MODULES); do echo "govulncheck $$module"; $(GOVULNCHECK) -db $(VULNERABILITIES) -C $$module ./...; done; \
 	elif [ -n "$(GOVULNDB)" ]; then echo "govulncheck: GOVULNDB: $(GOVULNDB)/index/db.json can't be read" >&2; exit 1; \

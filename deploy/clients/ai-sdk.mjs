@@ -1,6 +1,6 @@
 // The AI SDK over @ai-sdk/openai, which speaks the Responses API unless told otherwise.
-import { createOpenAI } from '@ai-sdk/openai';
-import { generateText, Output, stepCountIs, streamText, tool } from 'ai';
+import { createOpenAI } from '#ai-sdk-openai';
+import { generateText, Output, stepCountIs, streamText, tool } from '#ai';
 import { z } from 'zod';
 import { above, eachModel, ends, headers, jsonQuestion, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 

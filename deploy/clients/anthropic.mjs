@@ -1,5 +1,5 @@
 // @anthropic-ai/sdk: messages whole and streamed, tools, counts, batches.
-import Anthropic from '@anthropic-ai/sdk';
+import Anthropic from '#anthropic';
 import { above, citySchema, eachModel, ends, headers, rejected, same, thinkingQuestion, thinks, toolQuestion, until } from './check.mjs';
 
 const client = new Anthropic({ defaultHeaders: headers });

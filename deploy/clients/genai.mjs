@@ -1,5 +1,5 @@
 // @google/genai: content whole and streamed, tools, structured output, embeddings, counts, models.
-import { GoogleGenAI } from '@google/genai';
+import { GoogleGenAI } from '#genai';
 import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, toolQuestion } from './check.mjs';
 
 const client = new GoogleGenAI({

@@ -1,6 +1,6 @@
 // openai-node: responses and their state, chat completions, embeddings, images, moderation, sound, files and batches, and
 // Azure's paths.
-import OpenAI, { AzureOpenAI, toFile } from 'openai';
+import OpenAI, { AzureOpenAI, toFile } from '#openai';
 import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, thinkingQuestion, thinks, toolQuestion, until } from './check.mjs';
 
 const client = new OpenAI({ defaultHeaders: headers });

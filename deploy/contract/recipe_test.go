@@ -83,6 +83,11 @@ POST /v1beta/models/{model}:streamGenerateContent
 POST /v1beta/models/{model}:embedContent
 POST /v1beta/models/{model}:batchEmbedContents
 POST /v1beta/models/{model}:countTokens
+POST /v1/models/{model}:generateContent
+POST /v1/models/{model}:streamGenerateContent
+POST /v1/models/{model}:embedContent
+POST /v1/models/{model}:batchEmbedContents
+POST /v1/models/{model}:countTokens
 GET /v1beta/models
 GET /v1beta/models/{model}
 GET /console`,

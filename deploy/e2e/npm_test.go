@@ -131,7 +131,15 @@ var sdkResponses = addVendor(vendor{
 	name: "sdk-responses", dialect: "openai", model: "sdk-responses", upstream: "gpt-5-sdk-responses-upstream", more: object{"responses": true},
 })
 
-// The SDKs of npm, unmodified but for base URL and key. Each script checks what its SDK returns.
+// npmScripts maps the scripts of deploy/clients to the conditions under which each runs: package.json says which major
+// of a client the condition previous selects.
+var npmScripts = map[string][]string{
+	"openai.mjs": {"newest", "previous"}, "anthropic.mjs": {"newest", "previous"}, "genai.mjs": {"newest", "previous"},
+	"ai-sdk.mjs": {"newest", "previous"}, "agents.mjs": {"newest"}, "langchain.mjs": {"newest"},
+}
+
+// The SDKs of npm, unmodified but for base URL and key, each in its newest major and in the one before. Each script
+// checks what its SDK returns.
 func TestNPMClients(t *testing.T) {
 	t.Parallel()
 	npm := clients(t)
@@ -142,17 +150,19 @@ func TestNPMClients(t *testing.T) {
 		"thinking": "I need the weather.", "tool_calls": []object{toolUse("get_weather", object{"city": "Paris"})},
 		"then": []object{{"thinking": "It is sunny there.", "text": "It is warm"}},
 	})
-	for _, script := range []string{"openai.mjs", "anthropic.mjs", "ai-sdk.mjs", "agents.mjs", "langchain.mjs", "genai.mjs"} {
-		for _, d := range h.sdkEndpoints(t) {
-			t.Run(script+" "+d.name, func(t *testing.T) {
-				t.Parallel()
-				programTurns.take(t, t.Name(), false)
-				clientRun{npm.node(t), []string{script}, npm.folder, append(d.env(),
-					"MODELS="+strings.Join(models, ","), "EMBEDDING_MODEL="+embedding.model, "IMAGE_MODEL="+imageVendor.model,
-					"OPENAI_BATCH_MODEL="+sdkBatchScripts["openai"].model, "ANTHROPIC_BATCH_MODEL="+sdkBatchScripts["anthropic"].model,
-					"JSON_QUESTION="+question, "THINKING_QUESTION="+thinking,
-				)}.run(t)
-			})
+	for script, conditions := range npmScripts {
+		for _, condition := range conditions {
+			for _, d := range h.sdkEndpoints(t) {
+				t.Run(script+" "+condition+" "+d.name, func(t *testing.T) {
+					t.Parallel()
+					programTurns.take(t, t.Name(), false)
+					clientRun{npm.node(t), []string{"--conditions=" + condition, script}, npm.folder, append(d.env(),
+						"MODELS="+strings.Join(models, ","), "EMBEDDING_MODEL="+embedding.model, "IMAGE_MODEL="+imageVendor.model,
+						"OPENAI_BATCH_MODEL="+sdkBatchScripts["openai"].model, "ANTHROPIC_BATCH_MODEL="+sdkBatchScripts["anthropic"].model,
+						"JSON_QUESTION="+question, "THINKING_QUESTION="+thinking,
+					)}.run(t)
+				})
+			}
 		}
 	}
 }

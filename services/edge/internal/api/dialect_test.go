@@ -17,6 +17,8 @@ const (
 	openAI    = "/product/v1/ai/openai/v1"
 	anthropic = "/product/v1/ai/anthropic/v1"
 	gemini    = "/product/v1/ai/gemini/v1beta"
+
+	geminiStable = "/product/v1/ai/gemini/v1" // What version 3 of @google/genai calls.
 )
 
 // send makes a request with headers (name, value, …) and no key.
@@ -68,6 +70,10 @@ func TestDialectRoutes(t *testing.T) {
 		{"POST", gemini + "/models/m:batchEmbedContents", "http://gateway/v1beta/models/m:batchEmbedContents", "gemini", []string{"llm_requests"}},
 		{"POST", gemini + "/models/m:countTokens", "http://gateway/v1beta/models/m:countTokens", "gemini", nil},
 		{"GET", gemini + "/models?pageSize=5", "http://gateway/v1beta/models", "gemini", nil},
+		{"POST", geminiStable + "/models/a/b:streamGenerateContent?alt=sse", "http://gateway/v1beta/models/a%2Fb:streamGenerateContent?alt=sse", "gemini", []string{"llm_requests"}},
+		{"POST", geminiStable + "/models/m:embedContent", "http://gateway/v1beta/models/m:embedContent", "gemini", []string{"llm_requests"}},
+		{"GET", geminiStable + "/models", "http://gateway/v1beta/models", "gemini", nil},
+		{"GET", geminiStable + "/models/m", "http://gateway/v1beta/models/m", "gemini", nil},
 		{"GET", gemini + "/models/a/b:c", "http://gateway/v1beta/models/a%2Fb:c", "gemini", nil},
 		{"POST", "/product/v1/ai/chat", "http://gateway/v1/llm/chat", "", []string{"llm_requests"}},
 	} {

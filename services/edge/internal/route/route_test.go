@@ -174,6 +174,13 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           "gateway /v1beta/models",
 		"/product/v1/ai/gemini/v1beta/models":                                  "gateway /v1beta/models",
 		"/product/v1/ai/gemini/v1beta/models/{model...}":                       "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1/models/{model...}:generateContent":           "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1/models/{model...}:streamGenerateContent":     "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1/models/{model...}:embedContent":              "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1/models/{model...}:batchEmbedContents":        "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1/models/{model...}:countTokens":               "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1/models":                                      "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1/models/{model...}":                           "gateway /v1beta/models",
 	}, targets); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
@@ -214,7 +221,7 @@ func TestDialects(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/product/v1/ai/openai/v1/chat/completions": "openai", "/product/v1/ai/openai/v9/nothing": "openai",
-		"/product/v1/ai/anthropic/v1/messages": "anthropic", "/product/v1/ai/gemini/v1beta/models": "gemini", "/product/v1/ai/chat": "", "/product/v1/ai/openai": "",
+		"/product/v1/ai/anthropic/v1/messages": "anthropic", "/product/v1/ai/gemini/v1beta/models": "gemini", "/product/v1/ai/gemini/v1/models": "gemini", "/product/v1/ai/chat": "", "/product/v1/ai/openai": "",
 	} {
 		if got := table.Dialect(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)

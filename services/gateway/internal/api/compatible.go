@@ -59,7 +59,7 @@ func DialectOf(r *http.Request) rpc.Dialect {
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
 	case isTool(path):
 		return rpc.Dialect{Name: dialectMCP, ErrorBody: mcp.ErrorBody}
-	case name == dialectGemini, path == geminiModels, strings.HasPrefix(path, geminiModels+"/"):
+	case name == dialectGemini, name == "" && isGemini(r):
 		return rpc.Dialect{Name: dialectGemini, ErrorBody: gemini.ErrorBody, KeyHeader: "X-Goog-Api-Key", KeyQuery: "key"}
 	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey

@@ -17,23 +17,43 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// geminiModels is the path of Google's API; the method of a model follows a colon.
-const geminiModels = "/v1beta/models"
+// geminiModels is the path of Google's API; the method of a model follows a colon. Google's SDKs call geminiStable by
+// default since version 3 of @google/genai, geminiModels before.
+const (
+	geminiModels = "/v1beta/models"
+	geminiStable = "/v1/models"
+)
 
 // mountGemini registers the face for Google's SDKs on the server.
 func (s *inferenceServer) mountGemini(server *rpc.Server) {
 	const (
 		chat, embed = gatewayv1.InferenceService_Chat_FullMethodName, gatewayv1.InferenceService_Embed_FullMethodName
 		list        = gatewayv1.ProviderService_ListProviders_FullMethodName
-		model       = geminiModels + "/{model=**}"
 	)
-	server.Handle("POST", model+":generateContent", chat, s.generateContent)
-	server.Handle("POST", model+":streamGenerateContent", chat, s.streamGenerateContent)
-	server.Handle("POST", model+":embedContent", embed, s.embedContent)
-	server.Handle("POST", model+":batchEmbedContents", embed, s.embedContent)
-	server.Handle("POST", model+":countTokens", list, s.countContent)
-	server.Handle("GET", model, list, s.serveModel)
+	for _, root := range []string{geminiModels, geminiStable} {
+		model := root + "/{model=**}"
+		server.Handle("POST", model+":generateContent", chat, s.generateContent)
+		server.Handle("POST", model+":streamGenerateContent", chat, s.streamGenerateContent)
+		server.Handle("POST", model+":embedContent", embed, s.embedContent)
+		server.Handle("POST", model+":batchEmbedContents", embed, s.embedContent)
+		server.Handle("POST", model+":countTokens", list, s.countContent)
+	}
+	server.Handle("GET", geminiModels+"/{model=**}", list, s.serveModel)
 	server.Handle("GET", geminiModels, list, s.serveModels)
+}
+
+// isGemini reports whether a request without a named dialect has Google's form: by its path, or on the paths that list
+// models for all dialects by a header that only Google's SDKs send.
+func isGemini(r *http.Request) bool {
+	path := r.URL.Path
+	if path == geminiModels || strings.HasPrefix(path, geminiModels+"/") {
+		return true
+	}
+	name, below := strings.CutPrefix(path, geminiStable+"/")
+	if r.Method == http.MethodPost {
+		return below && strings.Contains(name, ":")
+	}
+	return (below || path == geminiStable) && (r.Header.Get("X-Goog-Api-Key") != "" || r.Header.Get("X-Goog-Api-Client") != "")
 }
 
 // modelOfPath returns the model that a path names. Slashes in it may be escaped.

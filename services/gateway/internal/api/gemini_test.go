@@ -162,17 +162,55 @@ func TestGeminiElsewhere(t *testing.T) {
 	}
 }
 
-// Only the paths of the face and what the edge says is Google's dialect.
+// Google's dialect is known by the paths of its face, by what the edge says, and by the headers of Google's SDKs on the
+// paths that all dialects share.
 func TestGeminiDialect(t *testing.T) {
-	for path, want := range map[string]string{
-		"/v1beta/models": "gemini", "/v1beta/models/a:generateContent": "gemini", "/v1beta/modelsx": "", "/v1/models": "",
+	for _, tt := range []struct {
+		method, path, header, want string
+	}{
+		{"GET", "/v1beta/models", "", "gemini"},
+		{"POST", "/v1beta/models/a:generateContent", "", "gemini"},
+		{"GET", "/v1beta/modelsx", "", ""},
+		{"POST", "/v1/models/a:generateContent", "", "gemini"},
+		{"POST", "/v1/models/a%2Fb:countTokens", "", "gemini"},
+		{"POST", "/v1/models/registry/m/deprecate", "", ""},
+		{"GET", "/v1/models/a", "X-Goog-Api-Key", "gemini"},
+		{"GET", "/v1/models", "X-Goog-Api-Client", "gemini"},
+		{"GET", "/v1/models", "", ""},
+		{"GET", "/v1/models/catalog", "", ""},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, tt.path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := api.DialectOf(r).Name; got != want {
-			t.Errorf("%s is %q, want %q", path, got, want)
+		if tt.header != "" {
+			r.Header.Set(tt.header, "x")
 		}
+		if got := api.DialectOf(r).Name; got != tt.want {
+			t.Errorf("%s %s with header %q is %q, want %q", tt.method, tt.path, tt.header, got, tt.want)
+		}
+	}
+}
+
+// Version 3 of @google/genai calls /v1 where its earlier versions call /v1beta.
+func TestGeminiStablePaths(t *testing.T) {
+	b := setupWith(t, geminiPolicy)
+	for _, tt := range []struct{ method, name, body, want string }{
+		{"POST", "/sandbox:generateContent", `{` + contents + `}`, `"finishReason":"STOP"`},
+		{"POST", "/sandbox:streamGenerateContent?alt=sse", `{` + contents + `}`, `"finishReason":"STOP"`},
+		{"POST", "/sandbox:countTokens", `{` + contents + `}`, `{"totalTokens":`},
+		{"POST", "/sandbox:embedContent", `{"content":{"parts":[{"text":"hi"}]}}`, `"values":[`},
+		{"POST", "/sandbox:batchEmbedContents", `{"requests":[{"content":{"parts":[{"text":"hi"}]}}]}`, `"values":[`},
+		{"GET", "", "", `{"models":[{"name":"models/`},
+		{"GET", "/first/ok", "", `{"name":"models/first/ok"`},
+	} {
+		got := b.say(t, tt.method, "/v1/models"+tt.name, tt.body, "X-Goog-Api-Client", "google-genai-sdk/3.3.0")
+		if got.status != http.StatusOK || !strings.Contains(got.body, tt.want) {
+			t.Errorf("%s /v1/models%s: %d %s, want 200 with %s", tt.method, tt.name, got.status, got.body, tt.want)
+		}
+	}
+	missing := b.say(t, "POST", "/v1/models/no-such-model:generateContent", `{`+contents+`}`)
+	if missing.status != http.StatusNotFound || !strings.Contains(missing.body, `"status":"NOT_FOUND"`) {
+		t.Errorf("a model that is not there: %d %s, want 404 in Google's form", missing.status, missing.body)
 	}
 }

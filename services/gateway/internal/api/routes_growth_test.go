@@ -107,6 +107,11 @@ var bodies = map[string]string{
 	"POST /v1beta/models/{model=**}:countTokens":            geminiBody,
 	"POST /v1beta/models/{model=**}:embedContent":           `{"content":{"parts":[{"text":"one"}]}}`,
 	"POST /v1beta/models/{model=**}:batchEmbedContents":     `{"requests":[{"content":{"parts":[{"text":"one"}]}}]}`,
+	"POST /v1/models/{model=**}:generateContent":            geminiBody,
+	"POST /v1/models/{model=**}:streamGenerateContent":      geminiBody,
+	"POST /v1/models/{model=**}:countTokens":                geminiBody,
+	"POST /v1/models/{model=**}:embedContent":               `{"content":{"parts":[{"text":"one"}]}}`,
+	"POST /v1/models/{model=**}:batchEmbedContents":         `{"requests":[{"content":{"parts":[{"text":"one"}]}}]}`,
 }
 
 // formats begins the routes whose bodies are those of SDKs and of the Model Context Protocol, and not of the contract.

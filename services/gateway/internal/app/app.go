@@ -285,7 +285,7 @@ func startServers(
 		Files: gen.OpenAPI, Name: "gateway", Title: "Switchyard gateway",
 		Description: "What first-party services and operators may call. " +
 			"Beside it POST /v1/chat/completions, /v1/responses, /v1/messages and GET /v1/models answer the SDKs of OpenAI and Anthropic, " +
-			"and /v1beta/models those of Google.",
+			"and the methods below /v1beta/models and /v1/models those of Google.",
 	}})
 	if err != nil {
 		return err
