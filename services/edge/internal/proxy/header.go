@@ -27,7 +27,7 @@ var passedOfUser = []string{"Accept", "Content-Type", "Last-Event-Id", caller.He
 var returned = []string{
 	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag", "Last-Modified",
 	"Retry-After", "X-Should-Retry", "X-Accel-Buffering", "Idempotent-Replayed", "Deprecation", "Sunset",
-	mcp + "Session-Id",
+	"Allow", mcp + "Session-Id",
 }
 
 const product = "X-Switchyard-"
