@@ -52,20 +52,22 @@ type Stored struct {
 	ID           ID
 	Status       Status
 	Deduplicated bool
-	// Mismatch reports that the first use of the key asked for something else.
-	Mismatch bool
-	Flow     Flow
+	Flow         Flow
 	// LeaseSeq is positive when the delivery is leased to this replica.
 	LeaseSeq int64
 	// Position is that of the draft's ordering key; zero without one.
 	Position int64
-	// Err refuses this draft alone.
+	// Err refuses this draft alone; the other fields are then unset.
 	Err error
 }
 
+// New reports whether the draft was stored.
+func (s *Stored) New() bool { return !s.Deduplicated && s.Err == nil }
+
 // Store persists deliveries.
 type Store interface {
-	// Enqueue commits all drafts that are new, or none.
+	// Enqueue commits all drafts that are new, or none. A draft whose key was used for another request is refused with
+	// ErrKeyReused.
 	Enqueue(ctx context.Context, drafts []*Draft, lease Lease) ([]Stored, error)
 	// Get reads a delivery of the organization and, unless owner is empty, of the owner. Otherwise it fails with an
 	// apierr of kind not found.
@@ -227,7 +229,7 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 	}
 	for i, one := range stored {
 		switch {
-		case one.Deduplicated:
+		case !one.New():
 		case one.LeaseSeq > 0:
 			s.o.Dispatcher.Send(drafts[i].Job(one))
 		default:
