@@ -82,7 +82,7 @@ func TestEnqueue(t *testing.T) {
 	}}
 	h := newServer(t, d).Handler()
 	w, document := call(t, h, "POST", "/v1/deliveries", enqueueBody, "X-Owner-Id", "ann", "Idempotency-Key", "k")
-	if w.Code != http.StatusAccepted {
+	if w.Code != http.StatusAccepted || w.Header().Get(api.HeaderMismatch) != "" {
 		t.Errorf("status %d, headers %v", w.Code, w.Header())
 	}
 	want := map[string]any{
@@ -99,9 +99,9 @@ func TestEnqueue(t *testing.T) {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
 
-	d.accepted.Deduplicated = true
+	d.accepted.Deduplicated, d.accepted.Mismatch = true, true
 	w, document = call(t, h, "POST", "/v1/deliveries", enqueueBody)
-	if w.Code != http.StatusOK || document["deduplicated"] != true {
+	if w.Code != http.StatusOK || document["deduplicated"] != true || w.Header().Get(api.HeaderMismatch) != "true" {
 		t.Errorf("repeat: status %d, %v, headers %v", w.Code, document, w.Header())
 	}
 }

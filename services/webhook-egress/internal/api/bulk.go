@@ -46,7 +46,7 @@ func (s *deliveries) EnqueueBatch(ctx context.Context, r *webhooksv1.EnqueueBatc
 		count(one, &response.Accepted, &response.Deduplicated)
 	}
 	rpc.Annotate(ctx, slog.Int("accepted", int(response.GetAccepted())), slog.Int("deduplicated", int(response.GetDeduplicated())))
-	accepted(ctx, response.GetAccepted() == 0)
+	accepted(ctx, response.GetAccepted() == 0, false)
 	return response, nil
 }
 

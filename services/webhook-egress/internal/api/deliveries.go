@@ -101,7 +101,7 @@ func (s *deliveries) ResendDelivery(ctx context.Context, r *webhooksv1.ResendDel
 	if err != nil {
 		return nil, err
 	}
-	accepted(ctx, deduplicated)
+	accepted(ctx, deduplicated, false)
 	return recordOf(record), nil
 }
 

@@ -25,7 +25,7 @@ func (s *deliveries) Enqueue(ctx context.Context, r *webhooksv1.EnqueueRequest) 
 	if err != nil {
 		return nil, err
 	}
-	accepted(ctx, one.Deduplicated)
+	accepted(ctx, one.Deduplicated, one.Mismatch)
 	return acceptedOf(one), nil
 }
 
@@ -85,6 +85,9 @@ func writeEnqueued(w http.ResponseWriter, one delivery.Accepted) error {
 	header, status := w.Header(), http.StatusAccepted
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(text)))
+	if one.Mismatch {
+		header.Set(HeaderMismatch, "true")
+	}
 	if one.Deduplicated {
 		status = http.StatusOK
 	}

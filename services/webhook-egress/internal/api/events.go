@@ -40,7 +40,7 @@ func (s *events) EmitEvent(ctx context.Context, r *webhooksv1.EmitEventRequest) 
 		return nil, err
 	}
 	rpc.Annotate(ctx, slog.String("event_id", result.ID.String()), slog.Int("matched", len(result.Deliveries)))
-	accepted(ctx, result.Deduplicated)
+	accepted(ctx, result.Deduplicated, result.Mismatch)
 	response := &webhooksv1.EmitEventResponse{
 		EventId: result.ID.String(), Matched: int32(len(result.Deliveries)), SkippedPaused: int32(result.SkippedPaused),
 		SkippedFiltered: int32(result.SkippedFiltered),

@@ -46,7 +46,7 @@ func (s *houseEvents) EmitHouseEvent(ctx context.Context, r *webhooksv1.EmitHous
 		return nil, err
 	}
 	rpc.Annotate(ctx, slog.String("event_id", r.GetEventId()), slog.Int("matched", result.Deliveries))
-	accepted(ctx, result.Deduplicated)
+	accepted(ctx, result.Deduplicated, false)
 	return &webhooksv1.EmitHouseEventResponse{Matched: int32(result.Deliveries), Deduplicated: result.Deduplicated}, nil
 }
 

@@ -14,6 +14,9 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
+// HeaderMismatch is set to true in the response to a repeat whose idempotency key was first used for another request.
+const HeaderMismatch = "Idempotency-Mismatch"
+
 // defaultPage is the page size when a request sets no limit.
 const defaultPage = 50
 
@@ -82,8 +85,11 @@ func (t tenant) keyedScope(ctx context.Context, r keyed) (organization, owner, k
 	return organization, owner, key, err
 }
 
-// accepted sets status 202 for a new resource; 200 stays for a repeat.
-func accepted(ctx context.Context, deduplicated bool) {
+// accepted sets status 202 for a new resource; 200 stays for a repeat. A mismatch is named in the headers.
+func accepted(ctx context.Context, deduplicated, mismatch bool) {
+	if mismatch {
+		rpc.SetHeader(ctx, HeaderMismatch, "true")
+	}
 	if !deduplicated {
 		rpc.SetStatus(ctx, http.StatusAccepted)
 	}

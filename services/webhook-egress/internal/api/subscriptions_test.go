@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/api"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/event"
@@ -173,8 +174,8 @@ func TestEmitEvent(t *testing.T) {
 	if diff := cmp.Diff(asked, d.asked[0]); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	d.result.Deduplicated = true
-	if w, _ := call(t, h, "POST", "/v1/events", `{"event_type":"a","payload":{}}`); w.Code != http.StatusOK {
+	d.result.Deduplicated, d.result.Mismatch = true, true
+	if w, _ := call(t, h, "POST", "/v1/events", `{"event_type":"a","payload":{}}`); w.Code != http.StatusOK || w.Header().Get(api.HeaderMismatch) != "true" {
 		t.Errorf("repeat: %d, %v", w.Code, w.Header())
 	}
 }

@@ -21,7 +21,8 @@ const (
 	ReasonKeyReused        apierr.Reason = "idempotency_key_reused"
 )
 
-// ErrKeyReused refuses a request whose idempotency key the same owner has used for another request.
+// ErrKeyReused refuses a resend, replay or batch whose idempotency key the same owner has used for another request. A
+// single delivery or event is a repeat of the first one instead, and marked as a mismatch.
 var ErrKeyReused = apierr.New(apierr.KindUnprocessable, ReasonKeyReused,
 	"idempotency_key: was used with another request; send that one again, or this one with another key")
 

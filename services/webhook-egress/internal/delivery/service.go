@@ -52,7 +52,9 @@ type Stored struct {
 	ID           ID
 	Status       Status
 	Deduplicated bool
-	Flow         Flow
+	// Mismatch reports that the first use of the key asked for something else.
+	Mismatch bool
+	Flow     Flow
 	// LeaseSeq is positive when the delivery is leased to this replica.
 	LeaseSeq int64
 	// Position is that of the draft's ordering key; zero without one.
@@ -66,8 +68,8 @@ func (s *Stored) New() bool { return !s.Deduplicated && s.Err == nil }
 
 // Store persists deliveries.
 type Store interface {
-	// Enqueue commits all drafts that are new, or none. A draft whose key was used for another request is refused with
-	// ErrKeyReused.
+	// Enqueue commits all drafts that are new, or none. It refuses an all-or-none draft whose key was used for another
+	// request with ErrKeyReused, and reports a mismatch for any other draft.
 	Enqueue(ctx context.Context, drafts []*Draft, lease Lease) ([]Stored, error)
 	// Get reads a delivery of the organization and, unless owner is empty, of the owner. Otherwise it fails with an
 	// apierr of kind not found.

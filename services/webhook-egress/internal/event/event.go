@@ -78,6 +78,8 @@ type Result struct {
 	// SkippedFiltered is the number of endpoints, active and paused, whose filter does not match.
 	SkippedFiltered int
 	Deduplicated    bool
+	// Mismatch reports that the first use of the key asked for something else.
+	Mismatch bool
 	// Warnings are where the payload breaks the schema of a type whose events are taken all the same.
 	Warnings []schema.Violation
 }
@@ -85,9 +87,9 @@ type Result struct {
 // Store persists fan-outs.
 type Store interface {
 	// FanOut commits the event and a delivery for each endpoint that matches and is active at that moment. If the key was
-	// used before, it returns the result of its first event, or delivery.ErrKeyReused if that was another request;
-	// otherwise it commits nothing for a rejected event, and returns why. Fan-outs share an advisory lock of the organization, which
-	// changes of endpoints take exclusively, so that an event reaches exactly the endpoints active at its commit.
+	// used before, it returns the result of its first event; otherwise it commits nothing for a rejected event, and returns
+	// why. Fan-outs share an advisory lock of the organization, which changes of endpoints take exclusively, so that an
+	// event reaches exactly the endpoints active at its commit.
 	FanOut(ctx context.Context, e Event) (Result, error)
 }
 

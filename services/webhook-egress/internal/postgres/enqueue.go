@@ -113,7 +113,7 @@ func hashKey(kind, owner, name string) [32]byte {
 }
 
 // claimKeys determines which drafts are new. The others get the id of the first delivery with their key, which may be
-// in the same batch, or are refused if that one is another request.
+// in the same batch; all-or-none drafts are refused if that one is another request.
 func (s *Store) claimKeys(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) ([]delivery.Stored, error) {
 	stored := make([]delivery.Stored, len(drafts))
 	firsts := make(map[key]*delivery.Draft)
@@ -136,10 +136,12 @@ func (s *Store) claimKeys(ctx context.Context, q *dbsql.Queries, drafts []*deliv
 		}
 		switch holder := holders[keyOf(d)]; {
 		case holder.id == d.ID:
-		case holder.fingerprint != d.Fingerprint:
+		case d.AllOrNone && holder.fingerprint != d.Fingerprint:
 			stored[i] = delivery.Stored{Err: delivery.ErrKeyReused}
 		default:
-			stored[i] = delivery.Stored{ID: holder.id, Status: holder.status, Deduplicated: true}
+			stored[i] = delivery.Stored{
+				ID: holder.id, Status: holder.status, Deduplicated: true, Mismatch: holder.fingerprint != d.Fingerprint,
+			}
 		}
 	}
 	return stored, nil

@@ -26,12 +26,13 @@ func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result,
 		}
 		if e.Key != "" {
 			first, won, err := s.claimKey(ctx, q, use{kindEvent, e.Organization, e.Owner, e.Key, e.Fingerprint, e.ID})
-			if err != nil {
+			mismatch := errors.Is(err, delivery.ErrKeyReused)
+			if err != nil && !mismatch {
 				return err
 			}
 			if !won {
 				result, err = readEvent(ctx, q, first, e.Owner)
-				result.Deduplicated = true
+				result.Deduplicated, result.Mismatch = true, mismatch
 				return err
 			}
 		}

@@ -26,8 +26,8 @@ type use struct {
 	id                             delivery.ID
 }
 
-// claimKey claims a key and returns its first use, which is won if it is this one. It returns delivery.ErrKeyReused if
-// the first use was another request.
+// claimKey claims a key and returns its first use, which is won if it is this one. It returns that use together with
+// delivery.ErrKeyReused if it was another request.
 func (s *Store) claimKey(ctx context.Context, q *dbsql.Queries, u use) (first delivery.ID, won bool, err error) {
 	hash := hashKey(u.kind, u.owner, u.key)
 	ids, err := q.ClaimKeys(ctx, dbsql.ClaimKeysParams{
@@ -47,7 +47,7 @@ func (s *Store) claimKey(ctx context.Context, q *dbsql.Queries, u use) (first de
 	case len(rows) != 1:
 		return first, false, errors.New("read key: the key was removed between two statements")
 	case [32]byte(rows[0].Fingerprint) != u.fingerprint:
-		return first, false, delivery.ErrKeyReused
+		return rows[0].DeliveryID.Bytes, false, delivery.ErrKeyReused
 	}
 	return rows[0].DeliveryID.Bytes, false, nil
 }

@@ -92,7 +92,7 @@ func TestKeysExpire(t *testing.T) {
 	first.Key, second.Key, third.Key = "k", "k", "k"
 	second.Fingerprint[0] = 1
 	enqueue(t, s, leaseOf(1, false), first)
-	if got := enqueue(t, s, leaseOf(1, false), second)[0]; !errors.Is(got.Err, delivery.ErrKeyReused) || got.ID != (delivery.ID{}) {
+	if got := enqueue(t, s, leaseOf(1, false), second)[0]; !got.Deduplicated || !got.Mismatch || got.ID != first.ID {
 		t.Errorf("another request = %+v", got)
 	}
 	testkit.Exec(t, pool, "UPDATE idempotency SET expires_at = now()")
@@ -105,7 +105,7 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// A key is an owner's. Used for another request it refuses that one alone, or the whole batch that is all or none.
+// A key is an owner's. Another request with it is a marked repeat, and refuses a batch that is all or none.
 func TestKeysAreAnOwners(t *testing.T) {
 	s, pool := open(t)
 	keyed := func(owner string, print byte) *delivery.Draft {
@@ -118,7 +118,7 @@ func TestKeysAreAnOwners(t *testing.T) {
 	if !got[0].New() || !got[1].New() || !got[2].New() {
 		t.Errorf("keys of three owners: %+v", got[:3])
 	}
-	if !got[3].Deduplicated || got[3].ID != ann.ID || !errors.Is(got[4].Err, delivery.ErrKeyReused) {
+	if !got[3].Deduplicated || got[3].Mismatch || got[3].ID != ann.ID || !got[4].Mismatch || got[4].ID != ann.ID {
 		t.Errorf("ann's key again: %+v, for another request: %+v", got[3], got[4])
 	}
 	fresh := keyed("ann", 1)
