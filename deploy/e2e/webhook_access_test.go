@@ -123,9 +123,9 @@ func TestEndpointAccess(t *testing.T) {
 	// Answers with a generated secret are not searched for secrets.
 	created := customer.unrecorded(t, http.MethodPost, endpoints, object{
 		"url": to.url(), "event_types": []string{"*"}, "signing_mode": "endpoint_body", "generate_secret": true, "signatures": []string{"v1", "v1a"},
-	}).fields(t, http.StatusCreated, "endpoint_id", "signing_secret", "signatures")
+	}).fields(t, http.StatusCreated, "endpoint_id", "generated_secret", "signatures")
 	path := endpoints + "/" + fmt.Sprint(created["endpoint_id"])
-	first := fmt.Sprint(created["signing_secret"])
+	first := fmt.Sprint(created["generated_secret"])
 	knownSecrets.add("a generated signing secret", first)
 
 	var published struct {
@@ -161,8 +161,8 @@ func TestEndpointAccess(t *testing.T) {
 	a := ping("as registered")
 	verified("as registered", a, first, published.Keys[0].Public)
 	verifyBody(t, first, a)
-	rotated := customer.unrecorded(t, http.MethodPost, path+"/rotate-secret", object{"overlap_seconds": 3600}).fields(t, http.StatusOK, "signing_secret")
-	second := fmt.Sprint(rotated["signing_secret"])
+	rotated := customer.unrecorded(t, http.MethodPost, path+"/rotate-secret", object{"overlap_seconds": 3600}).fields(t, http.StatusOK, "generated_secret")
+	second := fmt.Sprint(rotated["generated_secret"])
 	knownSecrets.add("a generated signing secret", second)
 	a = ping("rotated")
 	verified("rotated", a, first, second, published.Keys[0].Public)
@@ -194,8 +194,8 @@ func TestEndpointAccess(t *testing.T) {
 		if a := ping(kind.name); a.Headers.Get(kind.header) != kind.want || a.Headers.Get("X-Tenant") != "shop-7" {
 			t.Errorf("%s: %s: %q, want %q; X-Tenant: %q", kind.name, kind.header, a.Headers.Get(kind.header), kind.want, a.Headers.Get("X-Tenant"))
 		}
-		shown := reader.get(t, path).fields(t, http.StatusOK, "auth", "custom_header_names", "signing_secret")
-		if info, _ := shown["auth"].(map[string]any); info["kind"] != kind.name || fmt.Sprint(shown["custom_header_names"]) != "[X-Tenant]" || shown["signing_secret"] != nil {
+		shown := reader.get(t, path).fields(t, http.StatusOK, "auth", "custom_header_names", "generated_secret")
+		if info, _ := shown["auth"].(map[string]any); info["kind"] != kind.name || fmt.Sprint(shown["custom_header_names"]) != "[X-Tenant]" || shown["generated_secret"] != nil {
 			t.Errorf("%s: read as %v", kind.name, shown)
 		}
 	}
@@ -214,9 +214,9 @@ func TestEndpointAccess(t *testing.T) {
 	if !strings.Contains(string(refused.body), "auth.mtls: needs a url with https") {
 		t.Errorf("a certificate for a URL with http: %s", refused.body)
 	}
-	customer.do(t, http.MethodPatch, path, object{
-		"url": certified.URL, "auth": object{"mtls": object{"certificate": certificate, "key": key}},
-	}).want(t, http.StatusOK)
+	moved := object{"url": certified.URL, "auth": object{"mtls": object{"certificate": certificate, "key": key}}}
+	customer.do(t, http.MethodPatch, path, moved).refused(t, http.StatusBadRequest, "invalid_request", "custom_headers")
+	customer.do(t, http.MethodPatch, path, moved.with(object{"custom_headers": object{"X-Tenant": "shop-7"}})).want(t, http.StatusOK)
 	var outcome testOutcome
 	customer.post(t, path+"/test", object{}).into(t, http.StatusOK, &outcome)
 	if outcome.Delivery.Status != "delivered" || arrived.Load() != 1 {

@@ -126,7 +126,7 @@ func TestObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := object["a"].([]any)
-	if list[0] != int64(1) || list[1] != 1.5 || list[2] != 9223372036854775808.0 || list[3].(map[string]any)["b"] != int64(-2) {
+	if list[0] != int64(1) || list[1] != 1.5 || list[2] != uint64(1<<63) || list[3].(map[string]any)["b"] != int64(-2) {
 		t.Errorf("%#v", object)
 	}
 }

@@ -66,8 +66,8 @@ func resultOf(out ref.Val, err error) Result {
 	return Failed
 }
 
-// Object returns a JSON object as the value of a variable: numbers are int64 where that is exact, and otherwise float64.
-// The depth of the text must be bounded. The error is ErrNoObject.
+// Object returns a JSON object as the value of a variable, whose numbers are int64, uint64 or float64, see number. The depth of the text
+// must be bounded. The error is ErrNoObject.
 func Object(text []byte) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -91,11 +91,7 @@ func numbered(value any) any {
 			v[i] = numbered(element)
 		}
 	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64() // Beyond its range it is infinite.
-		return f
+		return number(string(v))
 	}
 	return value
 }

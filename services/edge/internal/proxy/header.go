@@ -26,8 +26,8 @@ var passedOfUser = []string{"Accept", "Content-Type", "Last-Event-Id", caller.He
 // sets X-Request-Id on every response itself.
 var returned = []string{
 	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag", "Last-Modified",
-	"Retry-After", "X-Should-Retry", "X-Accel-Buffering", "Idempotent-Replayed", "Deprecation", "Sunset",
-	mcp + "Session-Id",
+	"Retry-After", "X-Should-Retry", "X-Accel-Buffering", "Idempotent-Replayed", "Idempotency-Mismatch", "Deprecation", "Sunset",
+	"Allow", mcp + "Session-Id",
 }
 
 const product = "X-Switchyard-"

@@ -164,7 +164,7 @@ func TestHeadersOut(t *testing.T) {
 	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Retry-After": "7", "Idempotent-Replayed": "true", "X-Switchyard-Model": "m",
-			"Etag": `"e"`, "Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Request-Id": "req_of_the_service", "Server": "internal", "Set-Cookie": "s",
+			"Etag": `"e"`, "Allow": "POST", "Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Request-Id": "req_of_the_service", "Server": "internal", "Set-Cookie": "s",
 			"X-Organization-Id": "org-1", "X-Key-Id": "key_1", "Authorization": "Bearer " + token, "Via": "10.0.0.1", "Location": "http://10.0.0.1/",
 			"Grpc-Metadata-X": "x", "Www-Authenticate": "Bearer", "Traceparent": "t", "Trailer": "X-T",
 		} {
@@ -177,7 +177,7 @@ func TestHeadersOut(t *testing.T) {
 	answer.Header.Del("Date")
 	want := http.Header{
 		"Content-Type": {"application/json"}, "Retry-After": {"7"}, "Idempotent-Replayed": {"true"}, "X-Switchyard-Model": {"m"},
-		"Etag": {`"e"`}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"},
+		"Etag": {`"e"`}, "Allow": {"POST"}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"},
 	}
 	if answer.ContentLength >= 0 {
 		want["Content-Length"] = []string{"24"}

@@ -123,7 +123,7 @@ func TestReadsShowNoSecret(t *testing.T) {
 	if diff := cmp.Diff([]any{"X-A", "X-B"}, document["custom_header_names"]); diff != "" {
 		t.Errorf("custom_header_names (-want +got):\n%s", diff)
 	}
-	if document["signing_secret"] != nil || fmt.Sprint(document["signatures"]) != "[spec v1a]" {
+	if _, named := document["signing_secret"]; named || document["generated_secret"] != nil || fmt.Sprint(document["signatures"]) != "[spec v1a]" {
 		t.Errorf("document %v", document)
 	}
 	testkit.NoLeak(t, canary, w.Body.String())
@@ -140,20 +140,20 @@ func TestGeneratedSecretIsShownOnce(t *testing.T) {
 	d := &domain{generated: secret.New(canary), endpoint: endpoint.Endpoint{ID: anID}}
 	h := newServer(t, d).Handler()
 	w, document := call(t, h, "POST", "/v1/endpoints", `{"url":"https://a.b","event_types":["a"],"signing_mode":"endpoint_body","generate_secret":true}`)
-	if w.Code != http.StatusCreated || document["signing_secret"] != canary {
+	if w.Code != http.StatusCreated || document["generated_secret"] != canary {
 		t.Errorf("status %d, %v", w.Code, document)
 	}
 	for body, overlap := range map[string]*time.Duration{`{}`: nil, `{"overlap_seconds":0}`: new(time.Duration(0)), `{"overlap_seconds":60}`: new(time.Minute)} {
 		d.asked = nil
 		w, document = call(t, h, "POST", "/v1/endpoints/x/rotate-secret", body, "X-Owner-Id", "ann")
-		if w.Code != http.StatusOK || document["signing_secret"] != canary {
+		if w.Code != http.StatusOK || document["generated_secret"] != canary {
 			t.Errorf("status %d, %v", w.Code, document)
 		}
 		if diff := cmp.Diff([]any{[]any{endpoint.Scope{Organization: "default", Owner: "ann"}, "x", overlap}}, d.asked); diff != "" {
 			t.Errorf("asked (-want +got):\n%s", diff)
 		}
 	}
-	if w, document := call(t, h, "PATCH", "/v1/endpoints/x", `{}`); document["signing_secret"] != nil {
+	if w, document := call(t, h, "PATCH", "/v1/endpoints/x", `{}`); document["generated_secret"] != nil {
 		t.Errorf("a change shows it: %s", w.Body)
 	}
 }

@@ -36,19 +36,17 @@ func (s *deliveries) EnqueueBatch(ctx context.Context, r *webhooksv1.EnqueueBatc
 		}
 		requests[i] = request
 	}
-	all, err := s.deliverer.EnqueueBatch(ctx, requests)
+	all, err := s.deliverer.EnqueueBatch(ctx, requests, 0)
 	if err != nil {
 		return nil, err
 	}
 	response := &webhooksv1.EnqueueBatchResponse{Deliveries: make([]*webhooksv1.EnqueueAccepted, len(all))}
-	mismatch := false
 	for i, one := range all {
 		response.Deliveries[i] = acceptedOf(one)
 		count(one, &response.Accepted, &response.Deduplicated)
-		mismatch = mismatch || one.Mismatch
 	}
 	rpc.Annotate(ctx, slog.Int("accepted", int(response.GetAccepted())), slog.Int("deduplicated", int(response.GetDeduplicated())))
-	accepted(ctx, response.GetAccepted() == 0, mismatch)
+	accepted(ctx, response.GetAccepted() == 0, false)
 	return response, nil
 }
 
@@ -96,7 +94,7 @@ func (s *deliveries) flush(ctx context.Context, requests []delivery.Request, sum
 	if len(requests) == 0 {
 		return nil
 	}
-	all, err := s.deliverer.EnqueueBatch(ctx, requests)
+	all, err := s.deliverer.EnqueueBatch(ctx, requests, len(summary.GetDeliveryIds()))
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // Deliverer is the part of package delivery that the API uses.
 type Deliverer interface {
 	Enqueue(ctx context.Context, r delivery.Request) (delivery.Accepted, error)
-	EnqueueBatch(ctx context.Context, requests []delivery.Request) ([]delivery.Accepted, error)
+	EnqueueBatch(ctx context.Context, requests []delivery.Request, first int) ([]delivery.Accepted, error)
 	Get(ctx context.Context, organization, owner, id string, withBody bool) (delivery.Record, error)
 	List(ctx context.Context, f delivery.Filter, before delivery.ID, limit int) ([]delivery.Record, delivery.ID, error)
 	Attempts(ctx context.Context, organization, owner, id string, after int64, limit int) ([]delivery.Attempt, int64, error)

@@ -185,7 +185,7 @@ func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
 // withSecret returns an endpoint with its generated secret, if there is one: no other response holds it.
 func withSecret(e *endpoint.Endpoint, generated secret.Value) *webhooksv1.Endpoint {
 	response := endpointOf(e)
-	response.SigningSecret = textOrNull(generated.Reveal())
+	response.GeneratedSecret = textOrNull(generated.Reveal())
 	return response
 }
 

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
-	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/webhook-egress/internal/eventtype"
@@ -38,9 +37,8 @@ func (s *eventTypes) organizationOf(ctx context.Context, r interface{ GetOrganiz
 // changed is organizationOf for changes, which a caller on behalf of an owner may not make: the types are the
 // organization's, and a schema refuses the events of all owners.
 func (s *eventTypes) changed(ctx context.Context, r interface{ GetOrganizationId() string }) (string, error) {
-	if caller.From(ctx).Owner != "" {
-		return "", apierr.New(apierr.KindForbidden, apierr.ReasonForbidden,
-			"event types are the organization's: a caller with an owner ("+caller.HeaderOwner+") may read them only")
+	if err := refuseOwner(ctx, "changes of event types are"); err != nil {
+		return "", err
 	}
 	return s.organizationOf(ctx, r)
 }

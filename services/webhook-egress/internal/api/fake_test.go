@@ -16,13 +16,15 @@ import (
 
 // domain answers what a test wants and remembers what it was asked.
 type domain struct {
-	asked     []any
-	accepted  delivery.Accepted
-	record    delivery.Record
-	records   []delivery.Record
-	attempts  []delivery.Attempt
-	next      int64
-	nextID    delivery.ID
+	asked    []any
+	accepted delivery.Accepted
+	record   delivery.Record
+	records  []delivery.Record
+	attempts []delivery.Attempt
+	next     int64
+	nextID   delivery.ID
+	// first are the places of the first items of the batches.
+	first     []int
 	repeat    bool
 	endpoint  endpoint.Endpoint
 	generated secret.Value
@@ -41,8 +43,8 @@ func (d *domain) Enqueue(_ context.Context, r delivery.Request) (delivery.Accept
 	return d.accepted, d.err
 }
 
-func (d *domain) EnqueueBatch(_ context.Context, requests []delivery.Request) ([]delivery.Accepted, error) {
-	d.asked = append(d.asked, requests)
+func (d *domain) EnqueueBatch(_ context.Context, requests []delivery.Request, first int) ([]delivery.Accepted, error) {
+	d.asked, d.first = append(d.asked, requests), append(d.first, first)
 	all := make([]delivery.Accepted, len(requests))
 	for i := range all {
 		all[i] = d.accepted

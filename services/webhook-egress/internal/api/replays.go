@@ -48,9 +48,6 @@ func (s *replays) CreateReplay(ctx context.Context, r *webhooksv1.CreateReplayRe
 	if err != nil {
 		return nil, err
 	}
-	if created.Mismatch {
-		rpc.SetHeader(ctx, HeaderMismatch, "true")
-	}
 	if !created.DryRun && !created.Deduplicated {
 		rpc.Annotate(ctx, slog.String("replay_id", created.ID.String()))
 		rpc.SetStatus(ctx, http.StatusAccepted)

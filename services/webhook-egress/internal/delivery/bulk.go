@@ -9,19 +9,23 @@ import (
 )
 
 // EnqueueBatch commits all requests in one transaction, or none. If one is refused, all are, and the error names its
-// index. The results are in the order of the requests.
-func (s *Service) EnqueueBatch(ctx context.Context, requests []Request) ([]Accepted, error) {
+// index, which counts from first. The results are in the order of the requests.
+func (s *Service) EnqueueBatch(ctx context.Context, requests []Request, first int) ([]Accepted, error) {
 	drafts := make([]*Draft, len(requests))
 	for i, r := range requests {
 		draft, err := s.accept(ctx, r)
 		if err != nil {
-			return nil, InItem(i, err)
+			return nil, InItem(first+i, err)
 		}
+		draft.AllOrNone = true
 		drafts[i] = draft
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	stored, err := s.store(ctx, drafts)
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		return nil, InItem(first+refused.Place, refused.Err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue batch: %w", err)
 	}
@@ -31,6 +35,18 @@ func (s *Service) EnqueueBatch(ctx context.Context, requests []Request) ([]Accep
 	}
 	return accepted, nil
 }
+
+// RefusedError is the error of a batch whose draft at Place is refused with Err.
+type RefusedError struct {
+	Place int
+	Err   error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return fmt.Sprintf("draft %d: %v", e.Place, e.Err) }
+
+// Unwrap returns why the draft is refused.
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // InItem adds the index of the refused item of a batch to an error.
 func InItem(place int, err error) error {

@@ -21,6 +21,11 @@ const (
 	ReasonKeyReused        apierr.Reason = "idempotency_key_reused"
 )
 
+// ErrKeyReused refuses a resend, replay or batch whose idempotency key the same owner has used for another request. A
+// single delivery or event is a repeat of the first one instead, and marked as a mismatch.
+var ErrKeyReused = apierr.New(apierr.KindUnprocessable, ReasonKeyReused,
+	"idempotency_key: was used with another request; send that one again, or this one with another key")
+
 // Status is the state of a delivery.
 type Status string
 
@@ -79,10 +84,12 @@ type Draft struct {
 	// Headers are the custom headers without credentials; Sealed holds those with credentials, encrypted.
 	Headers map[string]string
 	Sealed  []byte
-	// Key deduplicates within the organization; empty for none. Fingerprint shows whether a repeat asks for the same
-	// thing.
+	// Key deduplicates within the organization and owner; empty for none. Fingerprint shows whether a repeat asks for the
+	// same thing.
 	Key         string
 	Fingerprint [32]byte
+	// AllOrNone means that no draft of the same batch is stored if this one is refused.
+	AllOrNone   bool
 	MaxAttempts int
 	// Deadline is the zero time for none.
 	Deadline    time.Time

@@ -79,7 +79,7 @@ func TestEnqueueBatch(t *testing.T) {
 	s := newService(t, m, nil)
 	good, bad := request(), request()
 	bad.URL = "https://10.0.0.1/"
-	all, err := s.EnqueueBatch(t.Context(), []delivery.Request{good, good, good})
+	all, err := s.EnqueueBatch(t.Context(), []delivery.Request{good, good, good}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,12 +91,12 @@ func TestEnqueueBatch(t *testing.T) {
 			t.Errorf("answer %d is for %s, want %s", i, accepted.ID, m.drafts[i].ID)
 		}
 	}
-	_, err = s.EnqueueBatch(t.Context(), []delivery.Request{good, bad})
-	if e := apierr.From(err); e.Reason != delivery.ReasonTargetNotAllowed || !strings.HasPrefix(e.Text, "deliveries[1].url: ") || len(m.drafts) != 3 {
+	_, err = s.EnqueueBatch(t.Context(), []delivery.Request{good, bad}, 200)
+	if e := apierr.From(err); e.Reason != delivery.ReasonTargetNotAllowed || !strings.HasPrefix(e.Text, "deliveries[201].url: ") || len(m.drafts) != 3 {
 		t.Errorf("err = %v, %d drafts", err, len(m.drafts))
 	}
 	m.poison = good.EventType
-	if _, err := s.EnqueueBatch(t.Context(), []delivery.Request{good}); err == nil || len(m.drafts) != 3 || m.returned != 1 {
+	if _, err := s.EnqueueBatch(t.Context(), []delivery.Request{good}, 0); err == nil || len(m.drafts) != 3 || m.returned != 1 {
 		t.Errorf("err = %v, %d drafts, %d slots given back", err, len(m.drafts), m.returned)
 	}
 }

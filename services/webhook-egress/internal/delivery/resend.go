@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -17,7 +16,7 @@ type Resend struct {
 	// MaxAttempts is zero for as many as before; Deadline is the zero time for none.
 	MaxAttempts int
 	Deadline    time.Time
-	// Key deduplicates; empty for none. Fingerprint shows what the key was first used for.
+	// Key deduplicates within the organization and owner; empty for none. Fingerprint shows what it was first used for.
 	Key         string
 	Fingerprint [32]byte
 }
@@ -36,8 +35,8 @@ type ResendRequest struct {
 	Key                     string
 }
 
-// Resend starts a new series of attempts of a delivery that is visible to the caller and has ended. A repeated key
-// changes nothing.
+// Resend starts a new series of attempts of a delivery that is visible to the caller and has ended. A repeat
+// with the same key changes nothing.
 func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, deduplicated bool, err error) {
 	if err := CheckTexts(map[string]string{"idempotency_key": r.Key}); err != nil {
 		return Record{}, false, err
@@ -53,7 +52,8 @@ func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, d
 	err = retryConflicts(func() (err error) {
 		resent, err = s.o.Store.Resend(ctx, Resend{
 			Organization: r.Organization, Owner: r.Owner, ID: record.ID, MaxAttempts: Clamp(r.MaxAttempts, 0),
-			Deadline: r.Deadline, Key: r.Key, Fingerprint: sha256.Sum256(record.ID[:]),
+			Deadline: r.Deadline, Key: r.Key,
+			Fingerprint: Fingerprint([]string{record.ID.String()}, Asked{MaxAttempts: r.MaxAttempts, Deadline: r.Deadline}),
 		})
 		return err
 	})

@@ -59,13 +59,17 @@ type Stored struct {
 	LeaseSeq int64
 	// Position is that of the draft's ordering key; zero without one.
 	Position int64
-	// Err refuses this draft alone.
+	// Err refuses this draft alone; the other fields are then unset.
 	Err error
 }
 
+// New reports whether the draft was stored.
+func (s *Stored) New() bool { return !s.Deduplicated && s.Err == nil }
+
 // Store persists deliveries.
 type Store interface {
-	// Enqueue commits all drafts that are new, or none.
+	// Enqueue commits all drafts that are new, or none. It refuses an all-or-none draft whose key was used for another
+	// request with ErrKeyReused, and reports a mismatch for any other draft.
 	Enqueue(ctx context.Context, drafts []*Draft, lease Lease) ([]Stored, error)
 	// Get reads a delivery of the organization and, unless owner is empty, of the owner. Otherwise it fails with an
 	// apierr of kind not found.
@@ -227,7 +231,7 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 	}
 	for i, one := range stored {
 		switch {
-		case one.Deduplicated:
+		case !one.New():
 		case one.LeaseSeq > 0:
 			s.o.Dispatcher.Send(drafts[i].Job(one))
 		default:

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -168,7 +169,7 @@ func TestIdempotency(t *testing.T) {
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	nodes := []*node{w.start(), w.start()}
-	results := make([]delivery.Accepted, 50)
+	results, errs := make([]delivery.Accepted, 50), make([]error, 50)
 	var calls sync.WaitGroup
 	for i := range results {
 		calls.Go(func() {
@@ -177,30 +178,25 @@ func TestIdempotency(t *testing.T) {
 			if i%5 == 4 {
 				q.Payload = []byte(`{"another": true}`)
 			}
-			var err error
-			if results[i], err = nodes[i%2].service.Enqueue(t.Context(), q); err != nil {
-				t.Error(err)
-			}
+			results[i], errs[i] = nodes[i%2].service.Enqueue(t.Context(), q)
 		})
 	}
 	calls.Wait()
 	var first int
-	prints := map[bool]int{}
+	var id delivery.ID
+	another := false // the payload of the first
 	for i, a := range results {
-		if a.ID != results[0].ID {
-			t.Errorf("two deliveries: %v and %v", a.ID, results[0].ID)
-		}
-		if !a.Deduplicated {
+		if errs[i] == nil && !a.Deduplicated {
 			first++
-			prints[i%5 == 4]++
+			id, another = a.ID, i%5 == 4
 		}
 	}
 	for i, a := range results {
-		if want := a.Deduplicated && (i%5 == 4) != (prints[true] == 1); a.Mismatch != want {
-			t.Errorf("request %d: mismatch = %v", i, a.Mismatch)
+		if same := (i%5 == 4) == another; same != (errs[i] == nil) || same && a.ID != id || !same && !errors.Is(errs[i], delivery.ErrKeyReused) {
+			t.Errorf("request %d: %+v, %v", i, a, errs[i])
 		}
 	}
-	w.untilStatus(results[0].ID, delivery.StatusDelivered)
+	w.untilStatus(id, delivery.StatusDelivered)
 	if first != 1 || r.count() != 1 || w.count("SELECT count(*) FROM deliveries") != 1 {
 		t.Errorf("%d accepted as new, %d requests", first, r.count())
 	}

@@ -40,6 +40,21 @@ func (c Change) applyAccess(e Endpoint) (Endpoint, error) {
 	return e, checkAccess(&e)
 }
 
+// checkMove refuses to send the stored credentials of e to another scheme, host or port: the change has to set each one
+// anew, or remove it.
+func (c Change) checkMove(e *Endpoint) error {
+	const rule = "a url with another scheme, host or port gets no stored credential"
+	if e.Auth != nil && c.Auth == nil {
+		return apierr.Invalid("auth", rule+"; send auth again, or {\"none\":{}} to remove it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+		if _, named := c.Headers[name]; !named {
+			return apierr.Invalid("custom_headers", rule+"; send "+name+" again, or with an empty value to remove it")
+		}
+	}
+	return nil
+}
+
 func checkAccess(e *Endpoint) error {
 	if len(e.Headers) > maxHeaders {
 		return apierr.Invalid("custom_headers", fmt.Sprintf("must be %d at most", maxHeaders))

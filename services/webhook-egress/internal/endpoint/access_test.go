@@ -1,8 +1,10 @@
 package endpoint_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
@@ -132,6 +135,69 @@ func TestAccessRefusals(t *testing.T) {
 	}
 }
 
+// anyHost is a guard that looks no host up.
+type anyHost struct{ *netguard.Guard }
+
+func (anyHost) CheckHost(context.Context, *url.URL) error { return nil }
+
+// Stored credentials are not sent to another origin: the change of the URL has to send or remove each of them.
+func TestMoveNeedsCredentialsAgain(t *testing.T) {
+	const at = "https://a.example/hook"
+	both := map[string]string{"X-Api-Token": canary + "2", "X-Tenant": "7"}
+	for name, tt := range map[string]struct {
+		auth    *endpoint.AuthRequest
+		headers map[string]string
+		update  endpoint.Update
+		refused string // the field
+	}{
+		"another host":                     {bearer(t, canary), nil, endpoint.Update{URL: new("https://mine.example/hook")}, "auth"},
+		"another port":                     {bearer(t, canary), nil, endpoint.Update{URL: new("https://a.example:8443/hook")}, "auth"},
+		"another scheme":                   {bearer(t, canary), nil, endpoint.Update{URL: new("http://a.example/hook")}, "auth"},
+		"a subdomain":                      {bearer(t, canary), nil, endpoint.Update{URL: new("https://x.a.example/hook")}, "auth"},
+		"a host that begins like it":       {bearer(t, canary), nil, endpoint.Update{URL: new("https://a.example.mine.example/")}, "auth"},
+		"a homograph":                      {bearer(t, canary), nil, endpoint.Update{URL: new("https://\u0430.example/hook")}, "auth"},
+		"beside another change":            {bearer(t, canary), nil, endpoint.Update{URL: new("https://mine.example/"), Active: new(false)}, "auth"},
+		"a token server's client":          {oauth(t, "https://login.example/token"), nil, endpoint.Update{URL: new("https://mine.example/")}, "auth"},
+		"headers":                          {nil, both, endpoint.Update{URL: new("https://mine.example/")}, "custom_headers"},
+		"one of two headers":               {nil, both, endpoint.Update{URL: new("https://mine.example/"), Headers: map[string]string{"x-tenant": "7"}}, "custom_headers"},
+		"auth, and not the headers":        {bearer(t, canary), both, endpoint.Update{URL: new("https://mine.example/"), Auth: bearer(t, "again")}, "custom_headers"},
+		"the headers, and not auth":        {bearer(t, canary), both, endpoint.Update{URL: new("https://mine.example/"), Headers: both}, "auth"},
+		"all again":                        {bearer(t, canary), both, endpoint.Update{URL: new("https://mine.example/"), Auth: bearer(t, "again"), Headers: both}, ""},
+		"all removed":                      {bearer(t, canary), both, endpoint.Update{URL: new("https://mine.example/"), Auth: &endpoint.AuthRequest{None: true}, Headers: map[string]string{"X-API-TOKEN": "", "x-tenant": ""}}, ""},
+		"no credentials":                   {nil, nil, endpoint.Update{URL: new("https://mine.example/")}, ""},
+		"another path":                     {bearer(t, canary), both, endpoint.Update{URL: new("https://a.example/other?x=1")}, ""},
+		"the same in another writing":      {bearer(t, canary), both, endpoint.Update{URL: new("HTTPS://A.EXAMPLE:443/hook")}, ""},
+		"the same with full-width letters": {bearer(t, canary), both, endpoint.Update{URL: new("https://\uff41.example/hook")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{}
+			s := service(t, m, func(o *endpoint.Options) { o.Targets = delivery.NewTargets(anyHost{&netguard.Guard{}}, o.Now) })
+			r := registration()
+			r.URL, r.Auth, r.Headers = at, tt.auth, tt.headers
+			e, _, err := s.Register(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := m.kept
+			_, err = s.Update(t.Context(), acme, e.ID.String(), tt.update)
+			if tt.refused == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			refusal := apierr.From(err)
+			if refusal == nil || refusal.Reason != apierr.ReasonInvalidRequest || !strings.HasPrefix(refusal.Text, tt.refused+": ") || !strings.Contains(refusal.Text, "again") {
+				t.Errorf("%v, want a refusal of %s", err, tt.refused)
+			}
+			testkit.NoLeak(t, canary, refusal.Text)
+			if diff := cmp.Diff(before, m.kept); diff != "" {
+				t.Errorf("it was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Without a key to seal with, nothing that would be stored in plain text is accepted.
 func TestAccessNeedsAKey(t *testing.T) {
 	keyless := service(t, &memory{}, func(o *endpoint.Options) { o.Sealer = nil })
@@ -178,7 +244,10 @@ func TestApplyAccess(t *testing.T) {
 			}, "",
 		},
 		"no TLS for a certificate": {
-			endpoint.Change{URL: new("http://a/"), Auth: &endpoint.AuthChange{Info: &auth.Info{Kind: auth.MTLS}, Sealed: []byte{4}}}, nil, "auth.mtls",
+			endpoint.Change{
+				URL: new("http://a/"), Headers: map[string][]byte{"X-A": nil, "Authorization": nil},
+				Auth: &endpoint.AuthChange{Info: &auth.Info{Kind: auth.MTLS}, Sealed: []byte{4}},
+			}, nil, "auth.mtls",
 		},
 		"signatures": {endpoint.Change{Signatures: []string{"spec"}}, func(e *endpoint.Endpoint) { e.Signatures = []string{"spec"} }, ""},
 	} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/webhook-egress/internal/auth"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/signing"
@@ -55,6 +56,9 @@ type Endpoint struct {
 	Signatures []string
 	// Filter is an expression that events have to match; empty for none.
 	Filter string
+	// Moved is when the URL last got another scheme, host or port; the zero time for never. What was accepted before
+	// keeps its credentials from the new one.
+	Moved time.Time
 	// Warnings say what keeps deliveries from what Signatures say. The Service sets them; they are not stored.
 	Warnings []string
 	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
@@ -65,8 +69,8 @@ type Endpoint struct {
 	Created, Updated time.Time
 }
 
-// Scope selects endpoints by organization and owner. By id, an endpoint with an owner is found with that owner only;
-// lists without an owner include every owner's.
+// Scope selects endpoints by organization and owner. By id, an endpoint is found with its owner only, and one without an
+// owner without one. Lists without an owner include every owner's.
 type Scope struct{ Organization, Owner string }
 
 // Change holds the changes of an update; a nil field is unchanged.
@@ -102,6 +106,12 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 		e.Secret = c.Secret
 	}
 	if c.URL != nil {
+		if e.URL != "" && !netguard.SameOrigin(e.URL, *c.URL) {
+			if err := c.checkMove(&e); err != nil {
+				return e, err
+			}
+			e.Moved = now
+		}
 		e.URL = *c.URL
 	}
 	if len(c.EventTypes) > 0 {

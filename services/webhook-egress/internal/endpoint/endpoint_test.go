@@ -64,7 +64,8 @@ func TestApply(t *testing.T) {
 		want   func(*endpoint.Endpoint)
 	}{
 		"nothing": {before, endpoint.Change{}, func(*endpoint.Endpoint) {}},
-		"a url":   {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL = "https://b/" }},
+		"a url":   {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL, e.Moved = "https://b/", now }},
+		"a path":  {before, endpoint.Change{URL: new("https://A:443/p?q")}, func(e *endpoint.Endpoint) { e.URL = "https://A:443/p?q" }},
 		"types":   {before, endpoint.Change{EventTypes: []string{"b"}}, func(e *endpoint.Endpoint) { e.EventTypes = []string{"b"} }},
 		"no rate": {before, endpoint.Change{RatePerSecond: new(0.0)}, func(e *endpoint.Endpoint) { e.RatePerSecond = 0 }},
 		"a pause": {before, endpoint.Change{Active: new(false)}, func(e *endpoint.Endpoint) { e.Active = false }},

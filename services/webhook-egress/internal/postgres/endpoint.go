@@ -157,7 +157,7 @@ func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.E
 		SealedOlderSecrets: earlier.older, OlderSecretsExpireAt: earlier.olderUntil,
 		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated,
 		CustomHeaders: headers, Auth: info, SealedAuth: now.SealedAuth, Signatures: now.Signatures,
-		Filter: now.Filter,
+		Filter: now.Filter, MovedAt: orEpoch(now.Moved),
 	})
 	if err != nil || before.Active || !now.Active {
 		return err
@@ -262,7 +262,7 @@ func readEndpoint(row *dbsql.Endpoint) (endpoint.Endpoint, error) {
 		Earlier:       readEarlier(row.SealedPreviousSecret, row.PreviousSecretExpiresAt, row.SealedOlderSecrets, row.OlderSecretsExpireAt),
 		RatePerSecond: row.RateLimitPerSecond, Description: row.Description, DisabledReason: orZero(row.DisabledReason),
 		DisabledAt: orZero(row.DisabledAt), FailingSince: orZero(row.FailingSince), Created: row.CreatedAt, Updated: row.UpdatedAt,
-		SealedAuth: row.SealedAuth, Signatures: row.Signatures, Filter: row.Filter,
+		SealedAuth: row.SealedAuth, Signatures: row.Signatures, Filter: row.Filter, Moved: orZero(row.MovedAt),
 	}
 	if row.CustomHeaders != nil {
 		if err := json.Unmarshal(row.CustomHeaders, &e.Headers); err != nil {

@@ -33,6 +33,11 @@ func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease del
 		if stored, err = s.claimKeys(ctx, q, drafts); err != nil {
 			return err
 		}
+		for i, d := range drafts {
+			if d.AllOrNone && stored[i].Err != nil {
+				return &delivery.RefusedError{Place: i, Err: stored[i].Err}
+			}
+		}
 		return addDeliveries(ctx, q, drafts, flows, lease, stored)
 	})
 	if err != nil {
@@ -93,10 +98,22 @@ type key struct {
 	hash         [32]byte
 }
 
-func keyOf(d *delivery.Draft) key { return key{d.Organization, sha256.Sum256([]byte(d.Key))} }
+func keyOf(d *delivery.Draft) key { return key{d.Organization, hashKey("", d.Owner, d.Key)} }
+
+// hashKey returns the hash of an owner's key for things of a kind: deliveries have no kind, and some keys no owner.
+// None of the three has a NUL.
+func hashKey(kind, owner, name string) [32]byte {
+	switch {
+	case owner != "":
+		name = kind + "\x00" + owner + "\x00" + name
+	case kind != "":
+		name = kind + "\x00" + name
+	}
+	return sha256.Sum256([]byte(name))
+}
 
 // claimKeys determines which drafts are new. The others get the id of the first delivery with their key, which may be
-// in the same batch.
+// in the same batch; all-or-none drafts are refused if that one is another request.
 func (s *Store) claimKeys(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) ([]delivery.Stored, error) {
 	stored := make([]delivery.Stored, len(drafts))
 	firsts := make(map[key]*delivery.Draft)
@@ -117,8 +134,11 @@ func (s *Store) claimKeys(ctx context.Context, q *dbsql.Queries, drafts []*deliv
 		if d.Key == "" {
 			continue
 		}
-		holder := holders[keyOf(d)]
-		if holder.id != d.ID {
+		switch holder := holders[keyOf(d)]; {
+		case holder.id == d.ID:
+		case d.AllOrNone && holder.fingerprint != d.Fingerprint:
+			stored[i] = delivery.Stored{Err: delivery.ErrKeyReused}
+		default:
 			stored[i] = delivery.Stored{
 				ID: holder.id, Status: holder.status, Deduplicated: true, Mismatch: holder.fingerprint != d.Fingerprint,
 			}
@@ -212,7 +232,7 @@ func addDeliveries(
 	p := dbsql.AddDeliveriesParams{Lease: lease.Duration, ReplicaID: lease.Replica, BlockedUntil: blockedUntil}
 	var advance dbsql.AdvanceFlowsParams
 	for i, d := range drafts {
-		if stored[i].Deduplicated {
+		if !stored[i].New() {
 			continue
 		}
 		headers, err := headerText(d.Headers)
@@ -261,7 +281,7 @@ func addDeliveries(
 func orderedOf(drafts []*delivery.Draft, flows map[delivery.Target]delivery.Flow, stored []delivery.Stored) map[orderKey]int64 {
 	added := make(map[orderKey]int64)
 	for i, d := range drafts {
-		if d.OrderingKey != "" && !stored[i].Deduplicated {
+		if d.OrderingKey != "" && stored[i].New() {
 			added[orderKey{flows[d.Target].ID, d.OrderingKey}]++
 		}
 	}

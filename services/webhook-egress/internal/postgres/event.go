@@ -25,13 +25,14 @@ func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result,
 			return fmt.Errorf("share organization: %w", err)
 		}
 		if e.Key != "" {
-			key, err := s.claimKey(ctx, q, kindEvent, e.Organization, e.Key, e.Fingerprint, e.ID)
-			if err != nil {
+			first, won, err := s.claimKey(ctx, q, use{kindEvent, e.Organization, e.Owner, e.Key, e.Fingerprint, e.ID})
+			mismatch := errors.Is(err, delivery.ErrKeyReused)
+			if err != nil && !mismatch {
 				return err
 			}
-			if !key.won {
-				result, err = readEvent(ctx, q, key.first, e.Owner)
-				result.Deduplicated, result.Mismatch = true, key.mismatch
+			if !won {
+				result, err = readEvent(ctx, q, first, e.Owner)
+				result.Deduplicated, result.Mismatch = true, mismatch
 				return err
 			}
 		}

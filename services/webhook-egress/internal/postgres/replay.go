@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
@@ -143,15 +140,15 @@ func (s Replays) Count(ctx context.Context, organization, owner string, f replay
 }
 
 // Create implements replay.Store.
-func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Replay, deduplicated, mismatch bool, err error) {
+func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Replay, deduplicated bool, err error) {
 	err = s.inTx(ctx, "create replay", func(q *dbsql.Queries) error {
 		if d.Key != "" {
-			key, err := s.claimKey(ctx, q, kindReplay, d.Organization, d.Key, d.Fingerprint, d.ID)
+			first, won, err := s.claimKey(ctx, q, use{kindReplay, d.Organization, d.Owner, d.Key, d.Fingerprint, d.ID})
 			if err != nil {
 				return err
 			}
-			if deduplicated, mismatch = !key.won, key.mismatch; deduplicated {
-				created, err = firstOf(ctx, q, d, key.first)
+			if deduplicated = !won; deduplicated {
+				created, err = readReplay(ctx, q, d, first)
 				return err
 			}
 		}
@@ -177,16 +174,13 @@ func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Rep
 		created, err = replayOf(&row)
 		return err
 	})
-	return created, deduplicated, mismatch, err
+	return created, deduplicated, err
 }
 
-// firstOf returns the first job with a draft's key, unless it belongs to another owner.
-func firstOf(ctx context.Context, q *dbsql.Queries, d replay.Draft, id delivery.ID) (replay.Replay, error) {
+// readReplay returns the job of a draft's organization and owner with an id.
+func readReplay(ctx context.Context, q *dbsql.Queries, d replay.Draft, id delivery.ID) (replay.Replay, error) {
 	row, err := q.GetReplay(ctx, dbsql.GetReplayParams{ID: uuidOf(id), OrganizationID: d.Organization, OwnerID: d.Owner})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return replay.Replay{}, apierr.New(apierr.KindConflict, delivery.ReasonKeyReused, "idempotency_key: was used for another owner's replay")
-	case err != nil:
+	if err != nil {
 		return replay.Replay{}, fmt.Errorf("read replay: %w", err)
 	}
 	return replayOf(&row)

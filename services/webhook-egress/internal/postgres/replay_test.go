@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
@@ -74,7 +73,7 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("count %d, %v", n, err)
 	}
 	d := replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Filter: filter, MaxAttempts: 9, Key: "k", Fingerprint: [32]byte{1}}
-	created, repeat, _, err := jobs.Create(t.Context(), d)
+	created, repeat, err := jobs.Create(t.Context(), d)
 	if err != nil || repeat {
 		t.Fatalf("repeat %t, %v", repeat, err)
 	}
@@ -82,16 +81,20 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("%s with %d matches, want queued with %d", created.Status, created.Matched, len(failed))
 	}
 	d.ID = delivery.NewID(time.Now())
-	first, repeat, mismatch, err := jobs.Create(t.Context(), d)
-	if err != nil || !repeat || mismatch {
-		t.Errorf("the key again: repeat %t, mismatch %t, %v", repeat, mismatch, err)
+	first, repeat, err := jobs.Create(t.Context(), d)
+	if err != nil || !repeat {
+		t.Errorf("the key again: repeat %t, %v", repeat, err)
 	}
 	if first.ID != created.ID {
 		t.Errorf("the key again: job %s, want %s", first.ID, created.ID)
 	}
-	d.Owner, d.Fingerprint = "ann", [32]byte{2}
-	if first, _, _, err := jobs.Create(t.Context(), d); apierr.From(err).Reason != delivery.ReasonKeyReused || first.ID == created.ID {
-		t.Errorf("another owner sees the job: %+v, %v", first, err)
+	d.Fingerprint = [32]byte{2}
+	if first, _, err := jobs.Create(t.Context(), d); !errors.Is(err, delivery.ErrKeyReused) {
+		t.Errorf("the key for another: %+v, %v", first, err)
+	}
+	d.Owner = "ann"
+	if own, repeat, err := jobs.Create(t.Context(), d); err != nil || repeat || own.ID != d.ID || own.Matched != 0 {
+		t.Errorf("another owner with the key: %+v, repeat %t, %v", own, repeat, err)
 	}
 	if _, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: failed[449]}); err != nil {
 		t.Fatal(err) // in flight again before its turn
@@ -141,7 +144,7 @@ func TestReplayOfListed(t *testing.T) {
 	filter := replay.Filter{
 		DeliveryIDs: []string{ids[2].String(), ids[0].String(), stranger[0].String()}, Statuses: []delivery.Status{delivery.StatusDelivered},
 	}
-	created, _, _, err := jobs.Create(t.Context(), replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Filter: filter})
+	created, _, err := jobs.Create(t.Context(), replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Filter: filter})
 	if err != nil || created.Matched != 2 {
 		t.Fatalf("%+v, %v", created, err)
 	}
@@ -163,7 +166,7 @@ func TestReplayOfAnOwner(t *testing.T) {
 			t.Errorf("counted %d for an owner, %v", n, err)
 		}
 	}
-	created, _, _, err := jobs.Create(t.Context(), replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Owner: "ann", Filter: since})
+	created, _, err := jobs.Create(t.Context(), replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Owner: "ann", Filter: since})
 	if err != nil || created.Matched != 1 {
 		t.Fatalf("%+v, %v", created, err)
 	}
@@ -183,7 +186,7 @@ func TestReplayLeavesWhatEndedLater(t *testing.T) {
 	s, pool := open(t)
 	jobs := postgres.Replays{Store: s}
 	ids := ended(t, s, "acme", 2, delivery.StatusFailed, nil)
-	if _, _, _, err := jobs.Create(t.Context(), replay.Draft{
+	if _, _, err := jobs.Create(t.Context(), replay.Draft{
 		ID: delivery.NewID(time.Now()), Organization: "acme", Filter: replay.Filter{CreatedFrom: time.Now().Add(-time.Hour)},
 	}); err != nil {
 		t.Fatal(err)
@@ -214,7 +217,7 @@ func TestReplayEnds(t *testing.T) {
 	make := func(change func(*replay.Draft)) replay.Replay {
 		d := replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Owner: "", Filter: replay.Filter{CreatedFrom: time.Now().Add(-time.Hour)}}
 		change(&d)
-		created, _, _, err := jobs.Create(t.Context(), d)
+		created, _, err := jobs.Create(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +259,7 @@ func TestReplayOfAnUnreadableFilter(t *testing.T) {
 	jobs := postgres.Replays{Store: s}
 	ended(t, s, "acme", 1, delivery.StatusFailed, nil)
 	d := replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Filter: replay.Filter{CreatedFrom: time.Now().Add(-time.Hour)}}
-	if _, _, _, err := jobs.Create(t.Context(), d); err != nil {
+	if _, _, err := jobs.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Exec(t, pool, "UPDATE replays SET filter = '[1]'")
@@ -274,7 +277,7 @@ func TestReplayAfterAKill(t *testing.T) {
 	s, pool := open(t)
 	jobs := postgres.Replays{Store: s}
 	ids := ended(t, s, "acme", 300, delivery.StatusFailed, nil)
-	created, _, _, err := jobs.Create(t.Context(), replay.Draft{
+	created, _, err := jobs.Create(t.Context(), replay.Draft{
 		ID: delivery.NewID(time.Now()), Organization: "acme", Filter: replay.Filter{CreatedFrom: time.Now().Add(-time.Hour)},
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,50 +19,47 @@ import (
 // Kinds of idempotency keys other than those of deliveries, which have no kind.
 const kindEvent, kindResend, kindReplay = "event", "resend", "replay"
 
-// claimed is the result of claiming a key: won, or already used.
-type claimed struct {
-	first         delivery.ID
-	won, mismatch bool
+// use is the use of an idempotency key by an owner for the thing with an id.
+type use struct {
+	kind, organization, owner, key string
+	fingerprint                    [32]byte
+	id                             delivery.ID
 }
 
-// claimKey claims a key for the thing with id, or returns the first thing with the key.
-func (s *Store) claimKey(
-	ctx context.Context, q *dbsql.Queries, kind, organization, name string, fingerprint [32]byte, id delivery.ID,
-) (claimed, error) {
-	hash := sha256.Sum256([]byte(kind + "\x00" + name))
-	won, err := q.ClaimKeys(ctx, dbsql.ClaimKeysParams{
-		Lifetime: s.keyLifetime, Organizations: []string{organization}, KeyHashes: [][]byte{hash[:]},
-		Fingerprints: [][]byte{fingerprint[:]}, DeliveryIds: []pgtype.UUID{uuidOf(id)},
+// claimKey claims a key and returns its first use, which is won if it is this one. It returns that use together with
+// delivery.ErrKeyReused if it was another request.
+func (s *Store) claimKey(ctx context.Context, q *dbsql.Queries, u use) (first delivery.ID, won bool, err error) {
+	hash := hashKey(u.kind, u.owner, u.key)
+	ids, err := q.ClaimKeys(ctx, dbsql.ClaimKeysParams{
+		Lifetime: s.keyLifetime, Organizations: []string{u.organization}, KeyHashes: [][]byte{hash[:]},
+		Fingerprints: [][]byte{u.fingerprint[:]}, DeliveryIds: []pgtype.UUID{uuidOf(u.id)},
 	})
 	if err != nil {
-		return claimed{}, fmt.Errorf("claim key: %w", err)
+		return first, false, fmt.Errorf("claim key: %w", err)
 	}
-	if len(won) == 1 {
-		return claimed{first: id, won: true}, nil
+	if len(ids) == 1 {
+		return u.id, true, nil
 	}
-	rows, err := q.ReadKeys(ctx, dbsql.ReadKeysParams{Organizations: []string{organization}, KeyHashes: [][]byte{hash[:]}})
-	if err != nil {
-		return claimed{}, fmt.Errorf("read key: %w", err)
+	rows, err := q.ReadKeys(ctx, dbsql.ReadKeysParams{Organizations: []string{u.organization}, KeyHashes: [][]byte{hash[:]}})
+	switch {
+	case err != nil:
+		return first, false, fmt.Errorf("read key: %w", err)
+	case len(rows) != 1:
+		return first, false, errors.New("read key: the key was removed between two statements")
+	case [32]byte(rows[0].Fingerprint) != u.fingerprint:
+		return rows[0].DeliveryID.Bytes, false, delivery.ErrKeyReused
 	}
-	if len(rows) != 1 {
-		return claimed{}, errors.New("read key: the key was removed between two statements")
-	}
-	return claimed{first: rows[0].DeliveryID.Bytes, mismatch: [32]byte(rows[0].Fingerprint) != fingerprint}, nil
+	return rows[0].DeliveryID.Bytes, false, nil
 }
 
 // Resend implements delivery.Store.
 func (s *Store) Resend(ctx context.Context, r delivery.Resend) (resent delivery.Resent, err error) {
 	err = s.inTx(ctx, "resend", func(q *dbsql.Queries) error {
 		if r.Key != "" {
-			key, err := s.claimKey(ctx, q, kindResend, r.Organization, r.Key, r.Fingerprint, r.ID)
-			switch {
-			case err != nil:
+			_, won, err := s.claimKey(ctx, q, use{kindResend, r.Organization, r.Owner, r.Key, r.Fingerprint, r.ID})
+			if err != nil || !won {
+				resent.Deduplicated = err == nil
 				return err
-			case key.mismatch:
-				return apierr.New(apierr.KindConflict, delivery.ReasonKeyReused, "idempotency_key: was used to resend another delivery")
-			case !key.won:
-				resent.Deduplicated = true
-				return nil
 			}
 		}
 		done, err := requeue(ctx, q, r.Organization, []pgtype.UUID{uuidOf(r.ID)}, r.MaxAttempts, r.Deadline)

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func TestResend(t *testing.T) {
 		t.Errorf("repeat: %+v, %v", again, err)
 	}
 	ask.Fingerprint = [32]byte{2}
-	if _, err := s.Resend(t.Context(), ask); apierr.From(err).Reason != delivery.ReasonKeyReused {
+	if _, err := s.Resend(t.Context(), ask); !errors.Is(err, delivery.ErrKeyReused) {
 		t.Errorf("the key for another: %v", err)
 	}
 	ask.Key = ""

@@ -92,8 +92,8 @@ func TestKeysExpire(t *testing.T) {
 	first.Key, second.Key, third.Key = "k", "k", "k"
 	second.Fingerprint[0] = 1
 	enqueue(t, s, leaseOf(1, false), first)
-	if got := enqueue(t, s, leaseOf(1, false), second)[0]; !got.Deduplicated || got.ID != first.ID || !got.Mismatch {
-		t.Errorf("repeat = %+v", got)
+	if got := enqueue(t, s, leaseOf(1, false), second)[0]; !got.Deduplicated || !got.Mismatch || got.ID != first.ID {
+		t.Errorf("another request = %+v", got)
 	}
 	testkit.Exec(t, pool, "UPDATE idempotency SET expires_at = now()")
 	if got := enqueue(t, s, leaseOf(1, false), third)[0]; got.Deduplicated {
@@ -102,6 +102,33 @@ func TestKeysExpire(t *testing.T) {
 	testkit.Exec(t, pool, "UPDATE idempotency SET expires_at = now()")
 	if n, err := s.PurgeKeys(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
+	}
+}
+
+// A key is an owner's. Another request with it is a marked repeat, and refuses a batch that is all or none.
+func TestKeysAreAnOwners(t *testing.T) {
+	s, pool := open(t)
+	keyed := func(owner string, print byte) *delivery.Draft {
+		d := draft("acme")
+		d.Owner, d.Key, d.Fingerprint = owner, "k", [32]byte{print}
+		return d
+	}
+	ann, other := keyed("ann", 1), keyed("ann", 2)
+	got := enqueue(t, s, leaseOf(1, false), ann, keyed("bob", 2), keyed("", 3), keyed("ann", 1), other)
+	if !got[0].New() || !got[1].New() || !got[2].New() {
+		t.Errorf("keys of three owners: %+v", got[:3])
+	}
+	if !got[3].Deduplicated || got[3].Mismatch || got[3].ID != ann.ID || !got[4].Mismatch || got[4].ID != ann.ID {
+		t.Errorf("ann's key again: %+v, for another request: %+v", got[3], got[4])
+	}
+	fresh := keyed("ann", 1)
+	fresh.Key, fresh.AllOrNone, other.AllOrNone = "fresh", true, true
+	_, err := s.Enqueue(t.Context(), []*delivery.Draft{fresh, other}, leaseOf(1, false))
+	if refused, ok := errors.AsType[*delivery.RefusedError](err); !ok || refused.Place != 1 || !errors.Is(err, delivery.ErrKeyReused) {
+		t.Errorf("all or none: %v", err)
+	}
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries"); n != 3 {
+		t.Errorf("%d deliveries, want 3", n)
 	}
 }
 

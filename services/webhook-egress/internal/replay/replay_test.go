@@ -54,13 +54,13 @@ func (m *memory) Count(context.Context, string, string, replay.Filter) (int, err
 	return 7, nil
 }
 
-func (m *memory) Create(_ context.Context, d replay.Draft) (replay.Replay, bool, bool, error) {
+func (m *memory) Create(_ context.Context, d replay.Draft) (replay.Replay, bool, error) {
 	if m.conflicts > 0 {
 		m.conflicts--
-		return replay.Replay{}, false, false, delivery.ErrConflict
+		return replay.Replay{}, false, delivery.ErrConflict
 	}
 	m.drafts = append(m.drafts, d)
-	return replay.Replay{ID: d.ID}, false, false, nil
+	return replay.Replay{ID: d.ID}, false, nil
 }
 
 func (m *memory) Get(context.Context, string, string, delivery.ID) (replay.Replay, error) {

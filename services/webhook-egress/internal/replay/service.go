@@ -17,9 +17,9 @@ const tries = 3
 type Store interface {
 	// Count returns how many deliveries a job would resend.
 	Count(ctx context.Context, organization, owner string, f Filter) (int, error)
-	// Create counts and commits a job. If the key was used before, it returns the first job; mismatch then reports
-	// whether that one asked for something else.
-	Create(ctx context.Context, d Draft) (r Replay, deduplicated, mismatch bool, err error)
+	// Create counts and commits a job. If the key was used before, it returns the first job, or delivery.ErrKeyReused if
+	// that one asked for something else.
+	Create(ctx context.Context, d Draft) (r Replay, deduplicated bool, err error)
 	Get(ctx context.Context, organization, owner string, id delivery.ID) (Replay, error)
 	// List returns jobs with ids below before, newest first.
 	List(ctx context.Context, organization, owner string, before delivery.ID, limit int) ([]Replay, error)
@@ -53,8 +53,6 @@ type Created struct {
 	Replay
 
 	Deduplicated bool
-	// Mismatch reports that the first use of the key asked for something else.
-	Mismatch bool
 }
 
 // Create starts a job, or for a dry run counts what it would resend.
@@ -80,7 +78,7 @@ func (s *Service) Create(ctx context.Context, r Request) (Created, error) {
 	}
 	var created Created
 	for try := 1; ; try++ {
-		created.Replay, created.Deduplicated, created.Mismatch, err = s.store.Create(ctx, draft)
+		created.Replay, created.Deduplicated, err = s.store.Create(ctx, draft)
 		if !errors.Is(err, delivery.ErrConflict) || try == tries {
 			break
 		}

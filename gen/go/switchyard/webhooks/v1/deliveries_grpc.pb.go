@@ -43,10 +43,11 @@ const (
 // ResendDelivery requeues one of them, ReplayService many.
 type DeliveryServiceClient interface {
 	// Enqueue accepts one delivery (202). A repeated idempotency_key returns the first delivery with 200 and
-	// `deduplicated: true`, and sends nothing.
+	// `deduplicated: true`, and sends nothing. With another request than the first it is 422 `idempotency_key_reused`.
 	Enqueue(ctx context.Context, in *EnqueueRequest, opts ...grpc.CallOption) (*EnqueueAccepted, error)
 	// EnqueueBatch accepts many deliveries in one transaction (202; 200 when all of them are repeats). One invalid item
-	// refuses the whole batch, and the error names it.
+	// refuses the whole batch, and the error names it; so does one whose key was used with another request, also within
+	// the batch.
 	EnqueueBatch(ctx context.Context, in *EnqueueBatchRequest, opts ...grpc.CallOption) (*EnqueueBatchResponse, error)
 	// EnqueueStream accepts deliveries as they are sent, at most 10,000 per stream, and responds when the sender
 	// closes. The first invalid item ends the stream with its error; earlier items may have been accepted, so a
@@ -170,10 +171,11 @@ func (c *deliveryServiceClient) CancelDelivery(ctx context.Context, in *CancelDe
 // ResendDelivery requeues one of them, ReplayService many.
 type DeliveryServiceServer interface {
 	// Enqueue accepts one delivery (202). A repeated idempotency_key returns the first delivery with 200 and
-	// `deduplicated: true`, and sends nothing.
+	// `deduplicated: true`, and sends nothing. With another request than the first it is 422 `idempotency_key_reused`.
 	Enqueue(context.Context, *EnqueueRequest) (*EnqueueAccepted, error)
 	// EnqueueBatch accepts many deliveries in one transaction (202; 200 when all of them are repeats). One invalid item
-	// refuses the whole batch, and the error names it.
+	// refuses the whole batch, and the error names it; so does one whose key was used with another request, also within
+	// the batch.
 	EnqueueBatch(context.Context, *EnqueueBatchRequest) (*EnqueueBatchResponse, error)
 	// EnqueueStream accepts deliveries as they are sent, at most 10,000 per stream, and responds when the sender
 	// closes. The first invalid item ends the stream with its error; earlier items may have been accepted, so a

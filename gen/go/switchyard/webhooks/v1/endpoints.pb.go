@@ -56,8 +56,8 @@ type RegisterEndpointRequest struct {
 	CustomHeaders map[string]string `protobuf:"bytes,20,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How deliveries authenticate to the endpoint, in addition to their signatures. Absent: not at all.
 	Auth *EndpointAuth `protobuf:"bytes,21,opt,name=auth,proto3" json:"auth,omitempty"`
-	// True generates the secret of an endpoint_body endpoint instead of taking signing_secret. The response holds it, and
-	// no other response ever will.
+	// True generates the secret of an endpoint_body endpoint instead of taking signing_secret. The response holds it as
+	// `generated_secret`, and no other response ever will.
 	GenerateSecret bool `protobuf:"varint,22,opt,name=generate_secret,json=generateSecret,proto3" json:"generate_secret,omitempty"`
 	// Signatures of each delivery. `spec`: X-Webhook-Signature, as signing_mode says; always included. `v1`: Standard
 	// Webhooks HMAC-SHA256, which needs a secret of 24 to 64 bytes: with another signing_secret it is 400. `v1a`: Standard
@@ -231,8 +231,8 @@ type Endpoint struct {
 	CustomHeaderNames []string `protobuf:"bytes,20,rep,name=custom_header_names,json=customHeaderNames,proto3" json:"custom_header_names,omitempty"`
 	// How deliveries authenticate, without secrets; null when they don't.
 	Auth *EndpointAuthInfo `protobuf:"bytes,21,opt,name=auth,proto3" json:"auth,omitempty"`
-	// The generated secret, only in the response to the request that generated it; null in every other.
-	SigningSecret *wrapperspb.StringValue `protobuf:"bytes,22,opt,name=signing_secret,json=signingSecret,proto3" json:"signing_secret,omitempty"`
+	// The secret that the request generated, only in the response to that request; null in every other.
+	GeneratedSecret *wrapperspb.StringValue `protobuf:"bytes,22,opt,name=generated_secret,json=generatedSecret,proto3" json:"generated_secret,omitempty"`
 	// Signatures of each delivery: `spec`, `v1`, `v1a`.
 	Signatures []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	// Until when each secret that was replaced also signs, the one that was replaced last first: three at most, without
@@ -395,9 +395,9 @@ func (x *Endpoint) GetAuth() *EndpointAuthInfo {
 	return nil
 }
 
-func (x *Endpoint) GetSigningSecret() *wrapperspb.StringValue {
+func (x *Endpoint) GetGeneratedSecret() *wrapperspb.StringValue {
 	if x != nil {
-		return x.SigningSecret
+		return x.GeneratedSecret
 	}
 	return nil
 }
@@ -1197,7 +1197,7 @@ type GetEndpointRequest struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Owner of the request. Also in X-Owner-Id. An endpoint with another owner is 404.
+	// Owner of the request. Also in X-Owner-Id. An endpoint with another owner, or without one, is 404.
 	OwnerId       string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1265,7 +1265,8 @@ type UpdateEndpointRequest struct {
 	// Owner of the request (an endpoint's owner cannot be changed). Also in X-Owner-Id. An endpoint with another owner
 	// is 404.
 	OwnerId string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	// New target, checked as at registration.
+	// New target, checked as at registration. With another scheme, host or port, the same request has to send `auth` and
+	// each of `custom_headers` again, or remove them: what is stored is never sent there.
 	Url *string `protobuf:"bytes,4,opt,name=url,proto3,oneof" json:"url,omitempty"`
 	// New event types, replacing all. Absent or empty: unchanged.
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
@@ -1722,7 +1723,7 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x06filter\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06filter\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdb\b\n" +
 	"\bEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12'\n" +
@@ -1746,14 +1747,14 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"disabledAt\x12?\n" +
 	"\rfailing_since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12.\n" +
 	"\x13custom_header_names\x18\x14 \x03(\tR\x11customHeaderNames\x12<\n" +
-	"\x04auth\x18\x15 \x01(\v2(.switchyard.webhooks.v1.EndpointAuthInfoR\x04auth\x12H\n" +
-	"\x0esigning_secret\x18\x16 \x01(\v2\x1c.google.protobuf.StringValueB\x03\x80\x01\x01R\rsigningSecret\x12\x1e\n" +
+	"\x04auth\x18\x15 \x01(\v2(.switchyard.webhooks.v1.EndpointAuthInfoR\x04auth\x12L\n" +
+	"\x10generated_secret\x18\x16 \x01(\v2\x1c.google.protobuf.StringValueB\x03\x80\x01\x01R\x0fgeneratedSecret\x12\x1e\n" +
 	"\n" +
 	"signatures\x18\x17 \x03(\tR\n" +
 	"signatures\x12U\n" +
 	"\x19earlier_secrets_expire_at\x18\x18 \x03(\v2\x1a.google.protobuf.TimestampR\x16earlierSecretsExpireAt\x12\x1a\n" +
 	"\bwarnings\x18\x19 \x03(\tR\bwarnings\x12\x16\n" +
-	"\x06filter\x18\x1e \x01(\tR\x06filter\"\xea\x02\n" +
+	"\x06filter\x18\x1e \x01(\tR\x06filterR\x0esigning_secret\"\xea\x02\n" +
 	"\fEndpointAuth\x122\n" +
 	"\x04none\x18\x01 \x01(\v2\x1e.switchyard.webhooks.v1.NoAuthR\x04none\x12:\n" +
 	"\x06bearer\x18\x02 \x01(\v2\".switchyard.webhooks.v1.BearerAuthR\x06bearer\x127\n" +
@@ -1938,7 +1939,7 @@ var file_switchyard_webhooks_v1_endpoints_proto_depIdxs = []int32{
 	22, // 7: switchyard.webhooks.v1.Endpoint.disabled_at:type_name -> google.protobuf.Timestamp
 	22, // 8: switchyard.webhooks.v1.Endpoint.failing_since:type_name -> google.protobuf.Timestamp
 	9,  // 9: switchyard.webhooks.v1.Endpoint.auth:type_name -> switchyard.webhooks.v1.EndpointAuthInfo
-	21, // 10: switchyard.webhooks.v1.Endpoint.signing_secret:type_name -> google.protobuf.StringValue
+	21, // 10: switchyard.webhooks.v1.Endpoint.generated_secret:type_name -> google.protobuf.StringValue
 	22, // 11: switchyard.webhooks.v1.Endpoint.earlier_secrets_expire_at:type_name -> google.protobuf.Timestamp
 	3,  // 12: switchyard.webhooks.v1.EndpointAuth.none:type_name -> switchyard.webhooks.v1.NoAuth
 	4,  // 13: switchyard.webhooks.v1.EndpointAuth.bearer:type_name -> switchyard.webhooks.v1.BearerAuth

@@ -685,11 +685,11 @@ func (m *Endpoint) validate(all bool) error {
 	}
 
 	if all {
-		switch v := interface{}(m.GetSigningSecret()).(type) {
+		switch v := interface{}(m.GetGeneratedSecret()).(type) {
 		case interface{ ValidateAll() error }:
 			if err := v.ValidateAll(); err != nil {
 				errors = append(errors, EndpointValidationError{
-					field:  "SigningSecret",
+					field:  "GeneratedSecret",
 					reason: "embedded message failed validation",
 					cause:  err,
 				})
@@ -697,16 +697,16 @@ func (m *Endpoint) validate(all bool) error {
 		case interface{ Validate() error }:
 			if err := v.Validate(); err != nil {
 				errors = append(errors, EndpointValidationError{
-					field:  "SigningSecret",
+					field:  "GeneratedSecret",
 					reason: "embedded message failed validation",
 					cause:  err,
 				})
 			}
 		}
-	} else if v, ok := interface{}(m.GetSigningSecret()).(interface{ Validate() error }); ok {
+	} else if v, ok := interface{}(m.GetGeneratedSecret()).(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
 			return EndpointValidationError{
-				field:  "SigningSecret",
+				field:  "GeneratedSecret",
 				reason: "embedded message failed validation",
 				cause:  err,
 			}

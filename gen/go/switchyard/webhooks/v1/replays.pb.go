@@ -143,7 +143,8 @@ type CreateReplayRequest struct {
 	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
 	// Largest number of deliveries requeued per second. 0 or absent: as fast as the targets allow.
 	RatePerSecond float64 `protobuf:"fixed64,7,opt,name=rate_per_second,json=ratePerSecond,proto3" json:"rate_per_second,omitempty"`
-	// A repeat with the same key returns the first job. Also in Idempotency-Key.
+	// A repeat with the same key returns the first job; another request with it is 422 `idempotency_key_reused`. Also in
+	// Idempotency-Key.
 	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

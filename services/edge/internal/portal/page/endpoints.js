@@ -8,7 +8,7 @@ const path = `${webhooks}/endpoints`;
 export async function endpoints(content) {
   const place = el("div", { id: "endpoints" });
   const once = el("div", { id: "new-secret", role: "group", "aria-label": t("signing-secret"), hidden: true });
-  const revealed = ({ signing_secret: secret }) => secret && reveal(once, "secret-text", t("signing-secret"), t("secret-once"), secret);
+  const revealed = ({ generated_secret: secret }) => secret && reveal(once, "secret-text", t("signing-secret"), t("secret-once"), secret);
   const show = () => list(place, path, {}, "endpoints", (items) => table(t("endpoints"), columns(show, revealed), items));
   if (may("webhooks:endpoints:write")) content.append(form(show, revealed));
   content.append(once, place);

@@ -8,8 +8,8 @@ import (
 	"unicode"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
-	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/platform/netguard"
 )
 
 // Modes of elicitations.
@@ -28,7 +28,7 @@ const (
 type Screen struct {
 	// Server is the id of the server, which messages begin with.
 	Server string
-	// URL reports whether the server may send callers to pages of an origin, as toolserver.Origin returns it; nil for none.
+	// URL reports whether the server may send callers to pages of an origin, as netguard.Origin returns it; nil for none.
 	URL func(origin string) bool
 	// ID is what an elicitation that opens a page is called, in revisions in which it needs a name; empty for none.
 	ID string
@@ -119,7 +119,7 @@ func (s Screen) page(raw string) (string, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
 		return "", refuse("url", "must be a URL of https, without a user's name")
 	}
-	if s.URL == nil || !s.URL(toolserver.Origin(raw)) {
+	if s.URL == nil || !s.URL(netguard.Origin(raw)) {
 		return "", refuse("url", "must be of an origin that the policy lets the server send callers to")
 	}
 	return u.String(), nil

@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/custody/identity"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/platform/netguard"
 )
 
 // Texts that say whose address it is.
@@ -88,7 +89,7 @@ func (c *Client) resource(ctx context.Context, server *url.URL) (m resourceMetad
 		}
 	}
 	place, err := c.challenged(ctx, server)
-	if place == "" || err != nil || toolserver.Origin(place) != toolserver.Origin(server.String()) {
+	if place == "" || err != nil || !netguard.SameOrigin(place, server.String()) {
 		return m, false, err
 	}
 	return c.resourceAt(ctx, server, place)

@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/platform/netguard"
 )
 
 // maxNamed bounds the elements of a list that are read; maxURL bounds an address, in bytes.
@@ -85,7 +86,7 @@ func (m *issuerMetadata) verify(c *toolserver.OAuth) error {
 		return broken("the authorization server does not offer the grant client_credentials")
 	case c.TokenEndpoint != "" && m.tokenEndpoint != c.TokenEndpoint:
 		return broken("the authorization server's token_endpoint is another one than registered")
-	case c.TokenEndpoint == "" && toolserver.Origin(m.tokenEndpoint) != toolserver.Origin(c.Issuer):
+	case c.TokenEndpoint == "" && !netguard.SameOrigin(m.tokenEndpoint, c.Issuer):
 		return broken("the authorization server's token_endpoint is of another origin than its issuer; register it as token_endpoint")
 	}
 	return nil
@@ -136,7 +137,7 @@ func identifier(server *url.URL) string {
 // begins with.
 func covers(resource string, server *url.URL) bool {
 	r, err := url.Parse(resource)
-	if err != nil || r.User != nil || r.RawQuery != "" || strings.Contains(resource, "#") || toolserver.Origin(resource) != toolserver.Origin(server.String()) {
+	if err != nil || r.User != nil || r.RawQuery != "" || strings.Contains(resource, "#") || !netguard.SameOrigin(resource, server.String()) {
 		return false
 	}
 	path := strings.TrimSuffix(r.EscapedPath(), "/")

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
 )
 
 // ReasonInputRefused is the reason of a call that ends because its server asked for what it may not ask for.
@@ -37,7 +38,7 @@ const statePause = time.Second
 
 // Screen returns what a server's requests are held against by a policy.
 func (p Policy) Screen(s *toolserver.Server) input.Screen {
-	own := toolserver.Origin(s.URL)
+	own := netguard.Origin(s.URL)
 	return input.Screen{Server: s.ID, URL: func(origin string) bool { return origin != "" && origin == own || p.Rules.MayOpen(s.ID, origin) }}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -45,19 +46,6 @@ type OAuthClient interface {
 	Issuer(ctx context.Context, serverURL string) (string, error)
 }
 
-// Origin returns the scheme, host and port of a URL, as they are compared; empty for a text that is no URL of HTTP.
-func Origin(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
-}
-
 // checkClient applies the rules of a client of OAuth that need nothing but the offer itself.
 func (o *Offer) checkClient() error {
 	c := o.OAuth
@@ -82,7 +70,7 @@ func (m *Manager) settleClient(ctx context.Context, s *Server, c *OAuth) error {
 		if err != nil {
 			return apierr.Invalid("credential.oauth.issuer", "is required, because the server's issuer can't be discovered: "+err.Error())
 		}
-		if Origin(named) != Origin(s.URL) {
+		if !netguard.SameOrigin(named, s.URL) {
 			return apierr.Invalid("credential.oauth.issuer", "is required, as the server names one of another origin than its own")
 		}
 		c.Issuer = named

@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
 )
 
 // MaxServers is how many servers an organization may have, and how many there may be of all organizations.
@@ -130,7 +131,7 @@ func (s Server) update(u *Update, now time.Time) (Server, error) {
 		next.MovedBy = u.By
 	}
 	if next.origin() != s.origin() && next.Credential.Custody != CustodyNone && u.Credential == nil {
-		return s, apierr.Invalid("credential", "is required with a url of another host: the present one is not sent there")
+		return s, apierr.Invalid("credential", "is required with a url of another scheme, host or port, or remove_credential: the stored one is not sent there")
 	}
 	err := next.check()
 	if err == nil && len(u.Features) > 0 {
@@ -168,7 +169,7 @@ func (s *Server) origin() string {
 	if s.Command != "" {
 		return "command:" + s.Command
 	}
-	return Origin(s.URL)
+	return netguard.Origin(s.URL)
 }
 
 // check applies the rules that need nothing but the server itself.

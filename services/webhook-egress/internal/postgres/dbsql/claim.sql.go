@@ -129,8 +129,10 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 
 const readJobs = `-- name: ReadJobs :many
 SELECT d.id, d.created_at, d.organization_id, (CASE WHEN d.test THEN d.url ELSE coalesce(e.url, d.url) END)::text AS url, d.event_type, d.signing_mode, d.headers,
-       d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
-       e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, e.custom_headers, e.sealed_auth,
+       (CASE WHEN d.created_at < e.moved_at THEN NULL ELSE d.sealed_headers END)::bytea AS sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
+       e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at,
+       (CASE WHEN d.test AND d.created_at < e.moved_at THEN NULL ELSE e.custom_headers END)::jsonb AS custom_headers,
+       (CASE WHEN d.test AND d.created_at < e.moved_at THEN NULL ELSE e.sealed_auth END)::bytea AS sealed_auth,
        e.signatures, e.sealed_older_secrets, e.older_secrets_expire_at, b.body
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, created_at, organization_id, url, event_type, signing_mode, headers, sealed_headers,
@@ -141,7 +143,7 @@ CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
                     WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at
                     LIMIT 1) AS b
 LEFT JOIN LATERAL (SELECT url, sealed_secret, sealed_previous_secret, previous_secret_expires_at, custom_headers, sealed_auth,
-                          signatures, sealed_older_secrets, older_secrets_expire_at
+                          signatures, sealed_older_secrets, older_secrets_expire_at, moved_at
                    FROM endpoints
                    WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
 `
@@ -180,7 +182,8 @@ type ReadJobsRow struct {
 }
 
 // ReadJobs reads a delivery of an endpoint with the endpoint's current URL, and a test, whose flow is that of its own
-// URL, with that URL. The body of an event's delivery is stored with the event.
+// URL, with that URL. The body of an event's delivery is stored with the event. What was accepted before the endpoint
+// moved to another scheme, host or port gets no credential of the time after it, and brings none of the time before.
 func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsRow, error) {
 	rows, err := q.db.Query(ctx, readJobs, arg.Ids, arg.CreatedAts)
 	if err != nil {

@@ -120,10 +120,10 @@ const getEndpoint = `-- name: GetEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
-  AND (owner_id IS NULL OR owner_id = $3::text)
+  AND coalesce(owner_id, '') = $3::text
 `
 
 type GetEndpointParams struct {
@@ -132,7 +132,7 @@ type GetEndpointParams struct {
 	OwnerID        string
 }
 
-// GetEndpoint finds an endpoint with an owner for that owner only.
+// GetEndpoint finds an endpoint with an owner for that owner only, and one without an owner for none.
 func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpoint, error) {
 	row := q.db.QueryRow(ctx, getEndpoint, arg.ID, arg.OrganizationID, arg.OwnerID)
 	var i Endpoint
@@ -165,6 +165,7 @@ func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpo
 		&i.Filter,
 		&i.SealedOlderSecrets,
 		&i.OlderSecretsExpireAt,
+		&i.MovedAt,
 	)
 	return i, err
 }
@@ -215,7 +216,7 @@ const listEndpoints = `-- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE organization_id = $1 AND deleted_at IS NULL AND id < $2
   AND ($3::text = '' OR owner_id = $3::text)
@@ -279,6 +280,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 			&i.Filter,
 			&i.SealedOlderSecrets,
 			&i.OlderSecretsExpireAt,
+			&i.MovedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -294,7 +296,7 @@ const listEveryEndpoint = `-- name: ListEveryEndpoint :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE deleted_at IS NULL AND id < $1
   AND ($2::text = '' OR owner_id = $2::text)
@@ -357,6 +359,7 @@ func (q *Queries) ListEveryEndpoint(ctx context.Context, arg ListEveryEndpointPa
 			&i.Filter,
 			&i.SealedOlderSecrets,
 			&i.OlderSecretsExpireAt,
+			&i.MovedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -372,10 +375,10 @@ const lockEndpoint = `-- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
-  AND (owner_id IS NULL OR owner_id = $3::text)
+  AND coalesce(owner_id, '') = $3::text
 FOR UPDATE
 `
 
@@ -417,6 +420,7 @@ func (q *Queries) LockEndpoint(ctx context.Context, arg LockEndpointParams) (End
 		&i.Filter,
 		&i.SealedOlderSecrets,
 		&i.OlderSecretsExpireAt,
+		&i.MovedAt,
 	)
 	return i, err
 }
@@ -536,8 +540,8 @@ SET url = $1, event_types = $2, active = $3, sealed_secret = $4,
     sealed_older_secrets = $7, older_secrets_expire_at = $8,
     rate_limit_per_second = $9, description = $10, updated_at = $11,
     custom_headers = $12, auth = $13, sealed_auth = $14, signatures = $15,
-    filter = $16
-WHERE id = $17
+    filter = $16, moved_at = NULLIF($17::timestamptz, 'epoch')
+WHERE id = $18
 `
 
 type UpdateEndpointParams struct {
@@ -557,6 +561,7 @@ type UpdateEndpointParams struct {
 	SealedAuth              []byte
 	Signatures              []string
 	Filter                  string
+	MovedAt                 time.Time
 	ID                      pgtype.UUID
 }
 
@@ -578,6 +583,7 @@ func (q *Queries) UpdateEndpoint(ctx context.Context, arg UpdateEndpointParams) 
 		arg.SealedAuth,
 		arg.Signatures,
 		arg.Filter,
+		arg.MovedAt,
 		arg.ID,
 	)
 	return err

@@ -39,6 +39,7 @@ type Endpoint struct {
 	Filter                  string
 	SealedOlderSecrets      [][]byte
 	OlderSecretsExpireAt    []time.Time
+	MovedAt                 *time.Time
 }
 
 type OrderingKey struct {

@@ -25,30 +25,30 @@ VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @eve
         @filter);
 
 -- name: GetEndpoint :one
--- GetEndpoint finds an endpoint with an owner for that owner only.
+-- GetEndpoint finds an endpoint with an owner for that owner only, and one without an owner for none.
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
-  AND (owner_id IS NULL OR owner_id = @owner_id::text);
+  AND coalesce(owner_id, '') = @owner_id::text;
 
 -- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
-  AND (owner_id IS NULL OR owner_id = @owner_id::text)
+  AND coalesce(owner_id, '') = @owner_id::text
 FOR UPDATE;
 
 -- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
@@ -62,7 +62,7 @@ LIMIT @page;
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at
 FROM endpoints
 WHERE deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
@@ -79,7 +79,7 @@ SET url = @url, event_types = @event_types, active = @active, sealed_secret = @s
     sealed_older_secrets = @sealed_older_secrets, older_secrets_expire_at = @older_secrets_expire_at,
     rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at,
     custom_headers = @custom_headers, auth = @auth, sealed_auth = @sealed_auth, signatures = @signatures,
-    filter = @filter
+    filter = @filter, moved_at = NULLIF(@moved_at::timestamptz, 'epoch')
 WHERE id = @id;
 
 -- name: ClearFailures :exec
