@@ -88,7 +88,7 @@ func addFlows(ctx context.Context, q *dbsql.Queries, targets []delivery.Target) 
 	return nil
 }
 
-// pathFlows are the flows of paths by their id (flow.endpoint_id; see migration 00020), with the targets of each.
+// pathFlows are the flows of paths by their id (flow.endpoint_id; see migration 00021), with the targets of each.
 type pathFlows map[pgtype.UUID][]delivery.Target
 
 // want adds the flow that the name identifies within the target's host.
