@@ -99,6 +99,10 @@ func TestPortal(t *testing.T) {
 	var event eventAnswer
 	h.customer(t, organization, "webhooks", "write").post(t, "/product/v1/webhooks/events",
 		object{"event_type": "order.paid", "payload": object{"n": 1}, "max_attempts": 1}).into(t, http.StatusAccepted, &event)
+	h.awaitStatus(t, organization, event.Deliveries[0].Endpoint, "failing")
+	p.visit(t, "deliveries")
+	p.visit(t, "endpoints")
+	p.until(t, contains("endpoints", "Failing since"))
 
 	h.customer(t, organization, "webhooks", "write").do(t, http.MethodPut, "/product/v1/webhooks/event-types/order.shipped", object{
 		"description": "<i>The parcel</i> has left.", "schema": object{"required": []string{"parcel"}}, "examples": []object{{"parcel": "<b>7</b>"}},

@@ -18,7 +18,7 @@ func (h *harness) breakersOpened(t *testing.T) (n int) {
 	line := regexp.MustCompile(`(?m)^notify_breaker_opened_total\{[^}]*channel="web_push"[^}]*\} (\d+)`)
 	for _, member := range []string{string(stack.Notify), secondNotify} {
 		at := client{base: h.URL(member), header: http.Header{}}
-		if found := line.FindSubmatch(at.get(t, "/metrics").want(t, http.StatusOK).body); found != nil {
+		for _, found := range line.FindAllSubmatch(at.get(t, "/metrics").want(t, http.StatusOK).body, -1) {
 			opened, err := strconv.Atoi(string(found[1]))
 			if err != nil {
 				t.Fatal(err)

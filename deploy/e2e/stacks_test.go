@@ -70,6 +70,12 @@ var (
 		},
 	})
 
+	// pausing has circuits that stay open for an hour: whatever waits for one doesn't arrive.
+	pausing = planned(plan{name: "pausing", fakes: []stack.Fake{stack.FakeSlack}, settings: settings{
+		stack.WebhookEgress: {"WEBHOOK_EGRESS_BREAKER_PAUSE=1h", "WEBHOOK_EGRESS_BREAKER_MAX_PAUSE=1h"},
+		stack.Notify:        {"NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_BREAKER_PAUSE=1h", "NOTIFY_BREAKER_MAX_PAUSE=1h", "NOTIFY_SLACK_INTERVAL=1ms"},
+	}})
+
 	pushing = planned(plan{
 		name: "pushing", replicas: map[stack.Service]int{stack.Notify: 2}, fakes: []stack.Fake{stack.FakePush},
 		settings: settings{stack.Notify: {

@@ -1,96 +1,57 @@
-// Package breaker decides when attempts to a destination, a scheme with host and port, pause because they fail. The
-// decision is a pure function; all replicas share its state. The dispatcher asks before each attempt and reports the
+// Package breaker decides when attempts pause because they fail: those to a host, a scheme with host and port, while no
+// lane gets an answer there, and those of one lane, which is a URL, a channel or a device, while its answers are errors.
+// The decision is a pure function; all replicas share its state. The dispatcher asks before each attempt and reports the
 // outcome.
 package breaker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"strconv"
+	"sync"
 	"time"
 
 	"switchyard.dev/services/notify/internal/shared"
+	"switchyard.dev/services/platform/alive"
 )
 
-// Life is how long the state of a destination without reports is kept.
+// Life is how long the state of a circuit without reports is kept.
 const Life = time.Hour
 
-// fresh is the maximum age of a replica's copy of a state.
-const fresh = 250 * time.Millisecond
+const (
+	// fresh is the maximum age of a replica's copy of a state.
+	fresh = 250 * time.Millisecond
+	// maxLanes bounds the circuits of a host's lanes; more lanes share them.
+	maxLanes = 1 << 18
+	// maxAnswered bounds the hosts of which a replica remembers answers, and recent how long they count: other replicas
+	// may have seen the lane fail since.
+	maxAnswered = 10_000
+	recent      = 15 * time.Second
+)
 
-// Policy holds when a circuit opens, and for how long.
-type Policy struct {
-	// Failures is how many failures in a row open the circuit.
-	Failures int
-	// Pause is how long a circuit stays open the first time; it doubles each further time up to MaxPause. Each pause
-	// is up to a fifth longer or shorter.
-	Pause, MaxPause time.Duration
-}
+// The circuits, as Report names them.
+const (
+	CircuitHost = "host"
+	CircuitLane = "lane"
+)
 
-// State is the state of a destination. The zero State is a closed circuit without failures.
-type State struct {
-	// Row counts failures in a row, Opened how often in a row the circuit has opened.
-	Row    int `json:"row,omitempty"`
-	Opened int `json:"opened,omitempty"`
-	// Until is when an open circuit is probed, by one attempt that ends before ProbeEnds.
-	Until     time.Time `json:"until,omitzero"`
-	ProbeEnds time.Time `json:"probe_ends,omitzero"`
-	// Changed is when the state last changed; it orders copies.
-	Changed time.Time `json:"changed,omitzero"`
-}
-
-// Open reports whether the circuit is open, so that only probes are admitted.
-func (s State) Open() bool { return !s.Until.IsZero() }
-
-// waiting is the longest time until the next check of a destination with a probe in flight.
-const waiting = time.Second
-
-// Admit decides whether an attempt that ends within lease may begin at now. If not, wait is when to ask again.
-func (p Policy) Admit(s State, now time.Time, lease time.Duration) (next State, wait time.Duration) {
-	if !s.Open() {
-		return s, 0
-	}
-	// A wait longer than any pause means that the clock was set back.
-	if wait := s.Until.Sub(now); wait > 0 && wait <= 2*p.MaxPause {
-		return s, wait
-	}
-	if wait := s.ProbeEnds.Sub(now); wait > 0 && wait <= lease {
-		return s, min(wait, waiting)
-	}
-	s.ProbeEnds, s.Changed = now.Add(lease), now
-	return s, 0
-}
-
-// After returns the state after an attempt that ended at now; random is in [0, 1).
-func (p Policy) After(s State, failed bool, now time.Time, random float64) State {
-	switch {
-	case !failed:
-		if s.Row == 0 && !s.Open() {
-			return s
-		}
-		return State{Changed: now}
-	case s.Open() && s.ProbeEnds.IsZero(): // The attempt began before the circuit opened.
-		return s
-	}
-	s.Row, s.Changed = s.Row+1, now
-	if s.Row >= p.Failures {
-		pause := min(p.Pause<<min(s.Opened, 20), p.MaxPause)
-		pause += time.Duration(float64(pause) * (0.4*random - 0.2))
-		s.Opened, s.Until, s.ProbeEnds = s.Opened+1, now.Add(pause), time.Time{}
-	}
-	return s
-}
-
-// Breaker holds the circuit state of destinations. It is safe for concurrent use.
+// Breaker holds the circuits of hosts and lanes. It is safe for concurrent use.
 type Breaker struct {
 	states *shared.States
 	policy Policy
 	now    func() time.Time
 	random func() float64
+
+	mu sync.Mutex
+	// answered are the lanes that this replica got answers for, by host. While nothing fails, replicas share none of it.
+	answered map[string]alive.Flows
 }
 
 // New returns a Breaker over states.
 func New(states *shared.States, policy Policy, now func() time.Time, random func() float64) *Breaker {
-	return &Breaker{states: states, policy: policy, now: now, random: random}
+	return &Breaker{states: states, policy: policy, now: now, random: random, answered: make(map[string]alive.Flows)}
 }
 
 // Merge returns the newer of two copies of a state.
@@ -101,33 +62,144 @@ func Merge(a, b string) string {
 	return b
 }
 
-// Admit asks to begin an attempt that ends within lease. It returns zero if the attempt may begin, or else how long
-// to wait before asking again.
-func (b *Breaker) Admit(ctx context.Context, destination string, lease time.Duration) (wait time.Duration) {
-	if !decode(b.states.Look(ctx, destination, fresh)).Open() {
+// numberOf returns the number of a lane, from 1; zero for no lane.
+func numberOf(lane string) uint64 {
+	if lane == "" {
 		return 0
 	}
-	b.states.Change(ctx, destination, func(old string) string {
+	digest := sha256.Sum256([]byte(lane))
+	return 1 + binary.BigEndian.Uint64(digest[:])%maxLanes
+}
+
+// laneKey is the key of a lane's circuit. Hosts have no slash at their end.
+func laneKey(host string, lane uint64) string { return host + "/" + strconv.FormatUint(lane, 36) }
+
+// Admit asks to begin an attempt that ends within lease. It returns zero if the attempt may begin, or else how long
+// to wait before asking again. lane is empty for a host without lanes.
+func (b *Breaker) Admit(ctx context.Context, host, lane string, lease time.Duration) (wait time.Duration) {
+	at, number := decode(b.states.Look(ctx, host, fresh)), numberOf(lane)
+	key := laneKey(host, number)
+	own := number != 0 && b.now().Before(at.LanesUntil) && decode(b.states.Look(ctx, key, fresh)).Open()
+	if own {
+		if wait = b.admit(ctx, key, 0, lease); wait > 0 {
+			return wait
+		}
+	}
+	if !at.Open() {
+		return 0
+	}
+	if wait = b.admit(ctx, host, number, lease); wait > 0 && own {
+		b.release(ctx, key)
+	}
+	return wait
+}
+
+func (b *Breaker) admit(ctx context.Context, key string, lane uint64, lease time.Duration) (wait time.Duration) {
+	b.states.Change(ctx, key, func(old string) string {
 		var next State
-		next, wait = b.policy.Admit(decode(old), b.now(), lease)
+		next, wait = b.policy.Admit(decode(old), lane, b.now(), lease)
 		return encode(next)
 	})
 	return wait
 }
 
-// Report takes the outcome of an attempt and reports whether that opened the circuit.
-func (b *Breaker) Report(ctx context.Context, destination string, failed bool) (opened bool) {
-	known := decode(b.states.Look(ctx, destination, fresh))
-	if !failed && known.Row == 0 && !known.Open() {
-		return false // The usual case: nothing changes.
+func (b *Breaker) release(ctx context.Context, key string) {
+	b.states.Change(ctx, key, func(old string) string { return encode(b.policy.Release(decode(old), b.now())) })
+}
+
+// Report takes the outcome of an attempt: whether it failed to reach the host, and whether the host answered the lane
+// with an error. It returns the circuit that opened, empty for none. A failure to reach a host whose circuit is open
+// counts there alone: once the host is back, its lanes need not wait for their own.
+func (b *Breaker) Report(ctx context.Context, host, lane string, hostFailed, laneFailed bool) (opened string) {
+	number := numberOf(lane)
+	b.note(host, number, hostFailed)
+	at := decode(b.states.Look(ctx, host, fresh))
+	if hostFailed || at.Row > 0 || at.Open() {
+		var open bool
+		if at, open = b.change(ctx, host, number, hostFailed); open {
+			opened = CircuitHost
+		}
 	}
-	b.states.Change(ctx, destination, func(old string) string {
-		before := decode(old)
-		after := b.policy.After(before, failed, b.now(), b.random())
+	key, known := laneKey(host, number), b.now().Before(at.LanesUntil)
+	switch {
+	case number == 0:
+	case hostFailed && at.Open():
+		if known {
+			b.release(ctx, key)
+		}
+	case hostFailed || laneFailed:
+		b.expectLanes(ctx, host, at)
+		if _, open := b.change(ctx, key, 0, true); open {
+			opened = CircuitLane
+		}
+	case known:
+		if at := decode(b.states.Look(ctx, key, fresh)); at.Row > 0 || at.Open() {
+			b.change(ctx, key, 0, false)
+		}
+	}
+	return opened
+}
+
+// change makes the step after an attempt, and reports whether it opened the circuit.
+func (b *Breaker) change(ctx context.Context, key string, lane uint64, failed bool) (after State, opened bool) {
+	b.states.Change(ctx, key, func(old string) string {
+		before, now := decode(old), b.now()
+		if lane != 0 && failed && !before.Open() {
+			before.Answered = before.Answered.Merge(b.answers(key), now.Add(-recent))
+		}
+		after = b.policy.After(before, lane, failed, now, b.random())
 		opened = after.Opened > before.Opened
 		return encode(after)
 	})
-	return opened
+	return after, opened
+}
+
+// expectLanes lets replicas know that lanes of a host have failures: as long as none has, none is looked at.
+func (b *Breaker) expectLanes(ctx context.Context, host string, at State) {
+	if at.LanesUntil.Sub(b.now()) > Life/2 {
+		return
+	}
+	b.states.Change(ctx, host, func(old string) string {
+		s, now := decode(old), b.now()
+		s.LanesUntil, s.Changed = now.Add(Life), now
+		return encode(s)
+	})
+}
+
+// note remembers that a lane was answered, or failed to reach its host.
+func (b *Breaker) note(host string, lane uint64, hostFailed bool) {
+	if lane == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lanes, known := b.answered[host]
+	switch {
+	case !hostFailed && !known && len(b.answered) >= maxAnswered:
+		b.forget()
+		fallthrough
+	case !hostFailed:
+		b.answered[host] = lanes.With(lane, b.now())
+	case known:
+		b.answered[host] = lanes.Without(lane)
+	}
+}
+
+// forget makes room for an eighth of all hosts at once.
+func (b *Breaker) forget() {
+	for host := range b.answered {
+		if len(b.answered) <= maxAnswered-maxAnswered/8 {
+			return
+		}
+		delete(b.answered, host)
+	}
+}
+
+// answers returns the lanes of a host that this replica got answers for.
+func (b *Breaker) answers(host string) alive.Flows {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.answered[host]
 }
 
 func encode(s State) string {

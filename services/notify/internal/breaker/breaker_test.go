@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -20,18 +21,18 @@ func TestSteps(t *testing.T) {
 	var s breaker.State
 	failed := func(times int) {
 		for range times {
-			s = policy.After(s, true, now, 0.5)
+			s = policy.After(s, 0, true, now, 0.5)
 		}
 	}
 	admitted := func(want time.Duration) {
 		t.Helper()
 		var wait time.Duration
-		if s, wait = policy.Admit(s, now, lease); wait != want {
+		if s, wait = policy.Admit(s, 0, now, lease); wait != want {
 			t.Fatalf("wait %v, want %v: %+v", wait, want, s)
 		}
 	}
 	failed(2)
-	s = policy.After(s, false, now, 0.5)
+	s = policy.After(s, 0, false, now, 0.5)
 	failed(2)
 	admitted(0) // not three in a row
 	failed(1)
@@ -51,7 +52,7 @@ func TestSteps(t *testing.T) {
 	admitted(0)
 	now = now.Add(lease)
 	admitted(0) // the probe never told: another
-	s = policy.After(s, false, now, 0.5)
+	s = policy.After(s, 0, false, now, 0.5)
 	admitted(0)
 	failed(2)
 	admitted(0)
@@ -59,6 +60,63 @@ func TestSteps(t *testing.T) {
 	failed(1)
 	now = now.Add(-99 * time.Hour)
 	admitted(0) // a clock set back holds nothing up
+}
+
+// The probes of a host go through its lanes: one whose probe failed lets the others go first, as long as they wait.
+func TestLanesTakeTurns(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	var s breaker.State
+	for range 3 {
+		s = policy.After(s, 1, true, now, 0.5)
+	}
+	var probed []uint64
+	for range 9 {
+		now = s.Until
+		for wait := time.Duration(-1); wait != 0; { // As the dispatcher does: each lane asks again when it is told to.
+			least := time.Hour
+			for lane := range uint64(3) {
+				if s, wait = policy.Admit(s, lane+1, now, lease); wait == 0 {
+					probed = append(probed, lane+1)
+					s = policy.After(s, lane+1, true, now, 0.5)
+					break
+				}
+				least = min(least, wait)
+			}
+			if wait > 0 {
+				now = now.Add(least)
+			}
+		}
+	}
+	if want := "[2 3 1 2 3 1 2 3 1]"; fmt.Sprint(probed) != want {
+		t.Errorf("probes of lanes %v, want %s", probed, want)
+	}
+	now = s.Until
+	if _, wait := policy.Admit(s, 4, now, lease); wait != 0 {
+		t.Errorf("a lane whose probes have not failed waits %v", wait)
+	}
+}
+
+// The circuit of a host opens when each lane fails that had attempts within a minute.
+func TestALaneIsNoHost(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	s := policy.After(breaker.State{}, 1, true, now, 0.5)
+	s = policy.After(s, 2, false, now, 0.5)
+	fail := func(lane uint64, want bool) {
+		t.Helper()
+		if s = policy.After(s, lane, true, now, 0.5); s.Open() != want {
+			t.Fatalf("open %v, want %v: %+v", s.Open(), want, s)
+		}
+	}
+	for range 9 {
+		fail(1, false)
+	}
+	before := s
+	fail(2, true)
+	s = before
+	now = now.Add(time.Minute)
+	fail(1, false)
+	now = now.Add(time.Millisecond)
+	fail(1, true)
 }
 
 func TestReplicasShareIt(t *testing.T) {
@@ -74,15 +132,15 @@ func TestReplicasShareIt(t *testing.T) {
 	a, b := replica(), replica()
 	for i := range 3 {
 		from := []*breaker.Breaker{a, b}[i%2]
-		if opened := from.Report(t.Context(), "https://x", true); opened != (i == 2) {
-			t.Errorf("failure %d opened it: %v", i+1, opened)
+		if opened := from.Report(t.Context(), "https://x", "", true, false); (opened != "") != (i == 2) {
+			t.Errorf("failure %d opened %q", i+1, opened)
 		}
 	}
 	now = now.Add(time.Second)
-	if wait := b.Admit(t.Context(), "https://x", lease); wait != 9*time.Second {
+	if wait := b.Admit(t.Context(), "https://x", "", lease); wait != 9*time.Second {
 		t.Errorf("the other replica waits %v", wait)
 	}
-	if wait := b.Admit(t.Context(), "https://y", lease); wait != 0 {
+	if wait := b.Admit(t.Context(), "https://y", "", lease); wait != 0 {
 		t.Errorf("another destination waits %v", wait)
 	}
 }

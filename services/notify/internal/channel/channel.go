@@ -103,7 +103,8 @@ type Work struct {
 	Body []byte
 	// Destination is the scheme, host and port of the receiver, for the breaker.
 	Destination string
-	// Lane identifies messages that share one rate limit; empty for none.
+	// Lane identifies the URL or channel at the destination: messages of one lane share its rate limit, if the channel has
+	// one, and its circuit. It is empty where the operator's own server is the destination, and for registered devices.
 	Lane string
 	// Truncated reports whether the text was shortened to the channel's limit.
 	Truncated bool

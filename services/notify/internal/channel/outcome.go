@@ -78,8 +78,10 @@ type Outcome struct {
 	Reference string
 	// Replaced reports that an earlier message was changed in place.
 	Replaced bool
-	// HostFailed reports a failure of the destination's host, whatever the recipient. The host's breaker counts it.
-	HostFailed bool
+	// HostFailed reports that the destination's host could not be reached, or that the operator's own server is at fault,
+	// whatever the recipient: the host's circuit counts it. LaneFailed reports that the host answered with an error of its
+	// own: only the lane's circuit counts it.
+	HostFailed, LaneFailed bool
 }
 
 // Delivered returns the outcome of an accepted message.

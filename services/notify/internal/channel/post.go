@@ -110,7 +110,7 @@ func (a Answer) Outcome() Outcome {
 		return Retry(a.Class, a.Status, a.After)
 	case a.Status >= 500:
 		o := Retry(a.Class, a.Status, a.After)
-		o.HostFailed = true
+		o.LaneFailed = true
 		return o
 	}
 	return Failed(a.Class, a.Status, "")

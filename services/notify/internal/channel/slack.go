@@ -88,11 +88,15 @@ func (w slackWork) of(m Message, most int, destination, lane string) (Work, erro
 	if err != nil {
 		return Work{}, fmt.Errorf("encode slack work: %w", err)
 	}
-	digest := sha256.Sum256([]byte(lane))
 	return Work{
-		Channel: Slack, Body: body, Destination: destination, Lane: hex.EncodeToString(digest[:16]),
-		Truncated: cut, ActionsShown: len(m.Actions),
+		Channel: Slack, Body: body, Destination: destination, Lane: laneOf(lane), Truncated: cut, ActionsShown: len(m.Actions),
 	}, nil
+}
+
+// laneOf returns the lane of a name, which may be a credential.
+func laneOf(name string) string {
+	digest := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(digest[:16])
 }
 
 // check parses the URL of an incoming webhook; nil if it is not one.

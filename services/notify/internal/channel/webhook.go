@@ -139,7 +139,7 @@ func (d *DirectWebhook) Prepare(_ context.Context, m Message) (Work, error) {
 	if _, err := d.o.Secrets.Of(m.Organization); err != nil {
 		return Work{}, NotAccepted(Webhook, "organization_id", "has no signing secret to sign webhooks with")
 	}
-	work.Destination = target.Scheme + "://" + target.Host
+	work.Destination, work.Lane = target.Scheme+"://"+target.Host, laneOf(target.EscapedPath())
 	return work, nil
 }
 

@@ -66,7 +66,7 @@ func (e *Engine) handle(sending context.Context, l Leased) Result {
 			e.Wake()
 		}
 	}()
-	if wait := e.o.Breaker.Admit(sending, e.guarded(&l), e.o.Lease); wait > 0 {
+	if wait := e.o.Breaker.Admit(sending, e.host(&l), laneOf(&l), e.o.Lease); wait > 0 {
 		return r.wait(until(l.Deadline, now, wait))
 	}
 	if wait := e.pace(sending, &l); wait > 0 {
@@ -121,13 +121,20 @@ func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o 
 	return o, time.Since(began)
 }
 
-// guarded returns the key of a recipient's destination in the breaker. An origin contains no space, so keys are
-// unique.
-func (e *Engine) guarded(l *Leased) string {
+// host returns the key of a recipient's destination in the breaker. An origin contains no space, so keys are unique.
+func (e *Engine) host(l *Leased) string {
 	if !e.o.OwnBreakers {
 		return l.Destination
 	}
 	return l.Destination + " " + l.Organization
+}
+
+// laneOf returns the recipient's lane in the breaker: a registered device is one.
+func laneOf(l *Leased) string {
+	if l.Subscription != nil {
+		return l.Subscription.String()
+	}
+	return l.Lane
 }
 
 // report reports an outcome to the breaker, and a rate limit to the lane.
@@ -135,10 +142,10 @@ func (e *Engine) report(ctx context.Context, l *Leased, o channel.Outcome) {
 	if ctx.Err() != nil || o.Class == channel.ClassMissing || o.Class == channel.ClassTarget {
 		return // Cancelled or never sent: this says nothing about the destination.
 	}
-	if e.o.Breaker.Report(ctx, e.guarded(l), o.HostFailed) {
-		e.meters.opened(ctx)
-		e.o.Log.WarnContext(ctx, "circuit of a destination opened", slog.String("channel", string(e.o.Channel)),
-			slog.String("destination", e.guarded(l)), slog.String("class", string(o.Class)))
+	if opened := e.o.Breaker.Report(ctx, e.host(l), laneOf(l), o.HostFailed, o.LaneFailed); opened != "" {
+		e.meters.opened(ctx, opened)
+		e.o.Log.WarnContext(ctx, "circuit opened", slog.String("circuit", opened), slog.String("channel", string(e.o.Channel)),
+			slog.String("destination", e.host(l)), slog.String("class", string(o.Class)))
 	}
 	if o.Class == channel.ClassRate && l.Lane != "" && e.o.Limiter != nil {
 		e.o.Limiter.Hold(ctx, l.Lane, max(o.After, time.Second))

@@ -33,8 +33,8 @@ type Leased struct {
 	Subscription *uuid.UUID
 	// Sealed is the channel's work, the same for all its recipients.
 	Sealed []byte
-	// Destination is the receiver's origin, for the breaker; Lane identifies messages that share one rate limit,
-	// empty for none.
+	// Destination is the receiver's origin; Lane identifies the URL or channel there, empty for none. Both have circuits,
+	// and messages of one lane may share a rate limit.
 	Destination, Lane string
 	// Granted reports that the lane's rate admitted it Late ago.
 	Granted bool
@@ -108,10 +108,11 @@ type Opener interface {
 	Open(sealed []byte, owner string) ([]byte, error)
 }
 
-// Breaker pauses attempts to failing destinations.
+// Breaker pauses attempts to failing hosts and lanes.
 type Breaker interface {
-	Admit(ctx context.Context, destination string, lease time.Duration) (wait time.Duration)
-	Report(ctx context.Context, destination string, failed bool) (opened bool)
+	Admit(ctx context.Context, host, lane string, lease time.Duration) (wait time.Duration)
+	// Report returns the circuit that opened; empty for none.
+	Report(ctx context.Context, host, lane string, hostFailed, laneFailed bool) (opened string)
 }
 
 // Limiter limits the rate of each lane.

@@ -34,7 +34,7 @@ func newMeters(meter metric.Meter, name channel.Name) (m meters, err error) {
 	keep(e)
 	m.inFlight, e = meter.Int64UpDownCounter("notify.attempts.in_flight", metric.WithDescription("attempts in flight"))
 	keep(e)
-	m.opens, e = meter.Int64Counter("notify.breaker.opened", metric.WithDescription("circuits of destinations that opened"))
+	m.opens, e = meter.Int64Counter("notify.breaker.opened", metric.WithDescription("circuits that opened, of hosts and of lanes"))
 	keep(e)
 	m.late, e = meter.Int64Counter("notify.settle.late", metric.WithDescription("results whose lease had passed to another replica"))
 	keep(e)
@@ -43,8 +43,11 @@ func newMeters(meter metric.Meter, name channel.Name) (m meters, err error) {
 
 func (m *meters) begin(ctx context.Context) { m.inFlight.Add(ctx, 1, metric.WithAttributes(m.name)) }
 
-func (m *meters) end(ctx context.Context)    { m.inFlight.Add(ctx, -1, metric.WithAttributes(m.name)) }
-func (m *meters) opened(ctx context.Context) { m.opens.Add(ctx, 1, metric.WithAttributes(m.name)) }
+func (m *meters) end(ctx context.Context) { m.inFlight.Add(ctx, -1, metric.WithAttributes(m.name)) }
+
+func (m *meters) opened(ctx context.Context, circuit string) {
+	m.opens.Add(ctx, 1, metric.WithAttributes(m.name, attribute.String("circuit", circuit)))
+}
 
 func (m *meters) settled(ctx context.Context, r *Result, held bool) {
 	if !held {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -80,7 +81,8 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 			return channel.Work{}, refuse("target.subscription", err.Error())
 		}
 		w.Subscription, w.KeyID = subscription.Bytes(), s.keys.Keys().Current().ID()
-		out.Destination = subscription.Endpoint().Origin()
+		digest := subscription.Endpoint().Digest()
+		out.Destination, out.Lane = subscription.Endpoint().Origin(), hex.EncodeToString(digest[:16])
 	} else {
 		out.Audience = &channel.Audience{User: m.Target.User, Broadcast: m.Target.Broadcast, Site: m.Target.Site}
 	}

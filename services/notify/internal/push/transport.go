@@ -203,12 +203,13 @@ func Outcome(a webpush.Answer) channel.Outcome {
 
 func retry(a webpush.Answer) channel.Outcome {
 	o := channel.Retry(lostClass(a), a.Status, a.RetryAfter)
-	o.HostFailed = true
 	switch {
 	case a.Status >= 500:
-		o.Class = channel.ClassServer
+		o.Class, o.LaneFailed = channel.ClassServer, true
 	case a.Status != 0:
-		o.Class, o.HostFailed = channel.ClassRate, false
+		o.Class = channel.ClassRate
+	default:
+		o.HostFailed = true
 	}
 	if a.Status != 0 {
 		o.Detail = a.Reason

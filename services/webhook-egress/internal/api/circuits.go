@@ -6,10 +6,13 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/circuit"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
 // Circuits is the part of package circuit that the API uses.
@@ -64,8 +67,24 @@ func circuitMessage(c *circuit.Circuit) *webhooksv1.Circuit {
 		OrganizationId: c.Target.Organization, Host: c.Target.Host, Port: int32(c.Target.Port), State: string(c.State),
 		OpenedAt: timeOrNull(c.OpenedAt), NextAttemptAt: timeOrNull(c.NextAttemptAt), Openings: int32(c.Openings),
 		ConsecutiveFailures: int32(c.Failures), LastFailedAt: timeOrNull(c.LastFailedAt),
-		LastDeliveredAt: timeOrNull(c.LastDeliveredAt), Endpoints: int32(c.Endpoints),
+		LastDeliveredAt: timeOrNull(c.LastDeliveredAt), Endpoints: int32(c.Endpoints), HostState: string(c.Host),
+		Flows: flowMessages(c.Flows), WaitingFlows: int32(c.WaitingFlows),
 	}
+}
+
+func flowMessages(flows []circuit.Flow) []*webhooksv1.FlowCircuit {
+	messages := make([]*webhooksv1.FlowCircuit, len(flows))
+	for i, f := range flows {
+		messages[i] = &webhooksv1.FlowCircuit{
+			State: string(f.State), OpenedAt: timeOrNull(f.OpenedAt), NextAttemptAt: timeOrNull(f.NextAttemptAt),
+			Openings: int32(f.Openings), ConsecutiveFailures: int32(f.Failures),
+			LastFailedAt: timeOrNull(f.LastFailedAt), LastDeliveredAt: timeOrNull(f.LastDeliveredAt),
+		}
+		if f.Endpoint != (delivery.ID{}) {
+			messages[i].EndpointId = wrapperspb.String(f.Endpoint.String())
+		}
+	}
+	return messages
 }
 
 // encodeTarget returns the cursor of the page that begins after a target; empty for the zero Target. Port and host have no

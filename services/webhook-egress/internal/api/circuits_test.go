@@ -17,8 +17,8 @@ import (
 func TestListCircuits(t *testing.T) {
 	target := breaker.Target{Organization: "acme co", Host: "[2001:db8::1]", Port: 8443}
 	d := &domain{circuits: []circuit.Circuit{
-		{Target: target, State: circuit.StateOpen, OpenedAt: moment, NextAttemptAt: moment.Add(time.Minute), Openings: 2, Failures: 7, LastFailedAt: moment, Endpoints: 1},
-		{Target: breaker.Target{Organization: "b", Host: "h", Port: 443}, State: circuit.StateClosed},
+		{Target: target, State: circuit.StateOpen, OpenedAt: moment, NextAttemptAt: moment.Add(time.Minute), Openings: 2, Failures: 7, LastFailedAt: moment, Endpoints: 1, Host: circuit.StateClosed, WaitingFlows: 2, Flows: []circuit.Flow{{Endpoint: anID, State: circuit.StateOpen, OpenedAt: moment, Openings: 2, Failures: 7}, {State: circuit.StateHalfOpen}}},
+		{Target: breaker.Target{Organization: "b", Host: "h", Port: 443}, State: circuit.StateClosed, Host: circuit.StateClosed},
 	}, nextTarget: target}
 	h := newServer(t, d).Handler()
 	_, document := call(t, h, "GET", "/v1/circuits?all_organizations=true&state=open&state=half_open&limit=7", "")
@@ -27,11 +27,21 @@ func TestListCircuits(t *testing.T) {
 		map[string]any{
 			"organization_id": "acme co", "host": "[2001:db8::1]", "port": 8443.0, "state": "open", "opened_at": "2023-11-14T22:13:20Z",
 			"next_attempt_at": "2023-11-14T22:14:20Z", "openings": 2.0, "consecutive_failures": 7.0, "last_failed_at": "2023-11-14T22:13:20Z",
-			"last_delivered_at": nil, "endpoints": 1.0,
+			"last_delivered_at": nil, "endpoints": 1.0, "host_state": "closed", "waiting_flows": 2.0, "flows": []any{
+				map[string]any{
+					"endpoint_id": anID.String(), "state": "open", "opened_at": "2023-11-14T22:13:20Z", "next_attempt_at": nil, "openings": 2.0,
+					"consecutive_failures": 7.0, "last_failed_at": nil, "last_delivered_at": nil,
+				},
+				map[string]any{
+					"endpoint_id": nil, "state": "half_open", "opened_at": nil, "next_attempt_at": nil, "openings": 0.0,
+					"consecutive_failures": 0.0, "last_failed_at": nil, "last_delivered_at": nil,
+				},
+			},
 		},
 		map[string]any{
 			"organization_id": "b", "host": "h", "port": 443.0, "state": "closed", "opened_at": nil, "next_attempt_at": nil, "openings": 0.0,
 			"consecutive_failures": 0.0, "last_failed_at": nil, "last_delivered_at": nil, "endpoints": 0.0,
+			"host_state": "closed", "flows": []any{}, "waiting_flows": 0.0,
 		},
 	}
 	if diff := cmp.Diff(want, document["circuits"]); diff != "" {

@@ -178,7 +178,7 @@ func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
 		PreviousSecretExpiresAt: previous, EarlierSecretsExpireAt: ends, DisabledReason: textOrNull(e.DisabledReason),
 		DisabledAt: timeOrNull(e.DisabledAt), FailingSince: timeOrNull(e.FailingSince),
 		CustomHeaderNames: slices.Sorted(maps.Keys(e.Headers)), Auth: authInfoOf(e.Auth), Signatures: e.Signatures, Filter: e.Filter,
-		Warnings: e.Warnings,
+		Warnings: e.Warnings, Status: string(e.Status()),
 	}
 }
 

@@ -45,7 +45,7 @@ func TestRegisterEndpoint(t *testing.T) {
 		"active": true, "signing_mode": "endpoint_body", "created_at": "2023-11-14T22:13:20Z", "updated_at": "2023-11-14T22:13:20Z",
 		"rate_limit_per_second": 2.5, "description": "", "previous_secret_expires_at": nil, "disabled_reason": nil, "disabled_at": nil,
 		"failing_since": nil, "custom_header_names": []any{}, "auth": nil, "signing_secret": nil, "signatures": []any{}, "filter": "true",
-		"earlier_secrets_expire_at": []any{}, "warnings": []any{"a warning"},
+		"earlier_secrets_expire_at": []any{}, "warnings": []any{"a warning"}, "status": "active",
 	}
 	if diff := cmp.Diff(want, document); diff != "" || w.Code != http.StatusCreated {
 		t.Errorf("status %d, answer (-want +got):\n%s", w.Code, diff)

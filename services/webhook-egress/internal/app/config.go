@@ -52,7 +52,7 @@ type Config struct {
 	MaxEndpoints      int              `env:"MAX_ENDPOINTS" envDefault:"1000" doc:"endpoints that an organization may have; more are refused with 409"`
 	MaxEventTypes     int              `env:"MAX_EVENT_TYPES" envDefault:"500" doc:"event types that an organization may register; more are refused with 409"`
 
-	BreakerFailures int           `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row that open a target's circuit; failures of half of 20 or more attempts within a minute open it too"`
+	BreakerFailures int           `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row that open the circuit of an endpoint, a path or a host; failures of half of 20 or more attempts within a minute open that of an endpoint or path too"`
 	BreakerPause    time.Duration `env:"BREAKER_PAUSE" envDefault:"10s" doc:"how long an open circuit pauses deliveries the first time; doubled each further time"`
 	BreakerMaxPause time.Duration `env:"BREAKER_MAX_PAUSE" envDefault:"10m" doc:"longest pause of an open circuit"`
 

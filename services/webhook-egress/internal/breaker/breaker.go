@@ -1,7 +1,7 @@
-// Package breaker decides when deliveries to a target, one host and port of one organization, pause. The decision is
-// a pure function of the outcomes of attempts. All replicas share its state through a kv.Store; each keeps a copy for the
-// time that the store is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their
-// outcomes.
+// Package breaker decides when deliveries pause: those to a host, one host and port of one organization, while no flow
+// gets an answer there, and those of one flow while its answers are errors. The decision is a pure function of the
+// outcomes of attempts. All replicas share its state through a kv.Store; each keeps a copy for the time that the store
+// is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their outcomes.
 package breaker
 
 import (
@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"switchyard.dev/services/platform/alive"
 	"switchyard.dev/services/platform/kv"
 )
 
@@ -28,14 +29,27 @@ const (
 	tries = 4
 )
 
-// Target is one host and port, separately for each organization.
+// Target is what has a circuit: one host and port of one organization, or one flow to it.
 type Target struct {
 	Organization, Host string
 	Port               int
+	// Flow is zero for the host.
+	Flow int64
+}
+
+// OfHost returns the target of the flow's host.
+func (t Target) OfHost() Target {
+	t.Flow = 0
+	return t
 }
 
 // key is the name of the target's state in the store.
-func (t Target) key() string { return kv.Key(t.Organization, t.Host, strconv.Itoa(t.Port)) }
+func (t Target) key() string {
+	if t.Flow == 0 {
+		return kv.Key(t.Organization, t.Host, strconv.Itoa(t.Port))
+	}
+	return kv.Key(t.Organization, t.Host, strconv.Itoa(t.Port), strconv.FormatInt(t.Flow, 10))
+}
 
 // Options of a Breaker.
 type Options struct {
@@ -50,8 +64,9 @@ type Options struct {
 
 // Breaker holds the circuit state of failing targets. It is safe for concurrent use.
 type Breaker struct {
-	o      Options
-	shared *kv.Updater
+	o        Options
+	shared   *kv.Updater
+	answered answers
 
 	mu    sync.Mutex
 	known map[Target]entry
@@ -68,7 +83,9 @@ type entry struct {
 // New returns a breaker that knows nothing yet.
 func New(o Options) *Breaker {
 	shared := kv.NewUpdater(kv.Options{Store: o.Store, Timeout: exchangeTimeout, Tries: tries, Now: o.Now})
-	return &Breaker{o: o, shared: shared, known: make(map[Target]entry)}
+	return &Breaker{
+		o: o, shared: shared, answered: answers{hosts: make(map[Target]*alive.Flows)}, known: make(map[Target]entry),
+	}
 }
 
 // Ask is a claim's request to begin deliveries to a target.
@@ -114,8 +131,8 @@ type Observation struct {
 	Target Target
 }
 
-// Move is the result of a report, for the store: the flows of the target are parked until a time, released, or ramped
-// up.
+// Move is the result of a report, for the store: the flow, or all flows of the host, are parked until a time,
+// released, or ramped up.
 type Move struct {
 	Target Target
 	// State is the state after the reports.
@@ -144,6 +161,9 @@ func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 		}
 		changes = append(changes, change{target, State{}, func(s State, now time.Time) State {
 			next := s
+			if !good && target.Flow == 0 && s.Phase == Closed {
+				next.Answered = s.Answered.Merge(b.answered.of(target), now.Add(-recent))
+			}
 			for _, r := range reports[target] {
 				next = b.o.Policy.After(next, r, now, b.o.Random())
 			}
@@ -159,9 +179,14 @@ func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 	return result
 }
 
-// Ignores reports whether an observation would change nothing, which holds for nearly all of them. Observe need not
-// be called for those.
-func (b *Breaker) Ignores(o Observation) bool { return o.Event != Failed && b.quiet(o.Target) }
+// Note remembers the outcome of an attempt for the circuit of its host, and reports whether Observe has to be called:
+// nearly all observations would change nothing.
+func (b *Breaker) Note(o Observation) (matters bool) {
+	if o.toHost() && o.Event != Void {
+		b.answered.note(o, b.o.Now())
+	}
+	return o.Event == Failed || !b.quiet(o.Target)
+}
 
 // Blocked reports, from this replica's copy of the state, whether a delivery that was not admitted has to wait, and
 // for how long.

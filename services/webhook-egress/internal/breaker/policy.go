@@ -1,8 +1,12 @@
 package breaker
 
-import "time"
+import (
+	"time"
 
-// Phase is the phase of a target's circuit.
+	"switchyard.dev/services/platform/alive"
+)
+
+// Phase is the phase of a circuit.
 type Phase string
 
 // The phases. Closed admits everything, open nothing until its pause has passed. Half-open admits one delivery, and
@@ -18,10 +22,11 @@ const rampTop = 8
 
 // Policy holds when a circuit opens, and for how long.
 type Policy struct {
-	// Failures is how many failures in a row open the circuit.
+	// Failures is how many failures in a row open the circuit. A host's opens only if, besides, no other flow was
+	// answered there within Window.
 	Failures int
-	// A Share of failures among Sample or more attempts within Window opens it too. The window begins with the first
-	// failure.
+	// A Share of failures among Sample or more attempts within Window opens a flow's circuit too. The window begins
+	// with the first failure.
 	Share  float64
 	Sample int
 	Window time.Duration
@@ -35,7 +40,7 @@ func DefaultPolicy() Policy {
 	return Policy{Failures: 5, Share: 0.5, Sample: 20, Window: time.Minute, Pause: 10 * time.Second, MaxPause: 10 * time.Minute}
 }
 
-// State is the state of a target. The zero State is a closed circuit without failures.
+// State is the state of a circuit. The zero State is a closed circuit without failures.
 type State struct {
 	Phase Phase `json:"phase,omitempty"`
 	// Since is when the phase began. Reports of attempts that began earlier are ignored.
@@ -60,6 +65,9 @@ type State struct {
 	InFlight int       `json:"in_flight,omitempty"`
 	Passed   int       `json:"passed,omitempty"`
 	GiveUp   time.Time `json:"give_up,omitzero"`
+
+	// Of a host: the flows whose last attempt was answered.
+	Answered alive.Flows `json:"answered,omitzero"`
 }
 
 // Quiet reports whether the state is equivalent to the zero State.
@@ -87,7 +95,12 @@ type Report struct {
 	Admitted bool
 	// RetryAfter is the pause that the target asked for.
 	RetryAfter time.Duration
+	// Flow is the flow that was attempted, in reports to its host; zero in those to the flow.
+	Flow uint64
 }
+
+// toHost reports whether the report is one to a host.
+func (r Report) toHost() bool { return r.Flow != 0 }
 
 // After returns the state after a report at time now; random is in [0, 1).
 func (p Policy) After(s State, r Report, now time.Time, random float64) State {
@@ -98,9 +111,14 @@ func (p Policy) After(s State, r Report, now time.Time, random float64) State {
 	next := s
 	switch {
 	case s.Phase == Closed && r.Event == Passed:
-		next = p.passed(s, now)
+		next = p.passed(s, r, now)
 	case s.Phase == Closed && r.Event == Failed:
 		next = p.failed(s, r, now, random)
+	case s.Phase == HalfOpen && r.Event == Failed && r.toHost() && s.Answered.Others(r.Flow, s.Since):
+		next.Answered = s.Answered.Without(r.Flow) // The host is alive: the failure is the flow's.
+		if r.Admitted {
+			next.InFlight = max(0, s.InFlight-1)
+		}
 	case s.Phase == HalfOpen && r.Event == Failed:
 		next = p.open(s, r, now, random)
 	case s.Phase == HalfOpen && r.Admitted:
@@ -120,11 +138,19 @@ func (s State) on(now time.Time) State {
 	return s
 }
 
-func (p Policy) passed(s State, now time.Time) State {
+func (p Policy) passed(s State, r Report, now time.Time) State {
 	s = p.window(s, now)
 	s.Row = 0
 	if s.Bad > 0 {
 		s.Good++
+	}
+	return s.answered(r, now)
+}
+
+// answered notes an answer in the state of a host.
+func (s State) answered(r Report, now time.Time) State {
+	if r.toHost() {
+		s.Answered = s.Answered.With(r.Flow, now)
 	}
 	return s
 }
@@ -136,6 +162,13 @@ func (p Policy) failed(s State, r Report, now time.Time, random float64) State {
 	}
 	s.Row++
 	s.Bad++
+	if r.toHost() {
+		s.Answered = s.Answered.Without(r.Flow)
+		if s.Row < p.Failures || s.Answered.Others(r.Flow, now.Add(-p.Window)) {
+			return s
+		}
+		return p.open(s, r, now, random)
+	}
 	total := s.Good + s.Bad
 	if s.Row >= p.Failures || total >= p.Sample && float64(s.Bad) >= p.Share*float64(total) {
 		return p.open(s, r, now, random)
@@ -177,12 +210,13 @@ func (p Policy) climb(s State, r Report, now time.Time) State {
 	if r.Event == Void {
 		return s
 	}
+	s = s.answered(r, now)
 	s.Passed++
 	switch {
 	case s.Passed < s.Level:
 		return s
 	case s.Level >= rampTop:
-		return State{Since: now, Opened: s.Opened}
+		return State{Since: now, Opened: s.Opened, Answered: s.Answered}
 	}
 	s.Level, s.Passed = 2*s.Level, 0
 	return s

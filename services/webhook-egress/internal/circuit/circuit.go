@@ -1,5 +1,5 @@
-// Package circuit lists the targets of deliveries with the states of their circuits. The store knows the targets and which
-// of their flows wait; the breaker knows the state of each.
+// Package circuit lists the targets of deliveries with the states of their circuits: the host's, and those of endpoints and
+// paths there. The store knows the targets and which of their flows wait; the breaker knows the state of each.
 package circuit
 
 import (
@@ -25,7 +25,13 @@ const (
 // Circuit is the state of one target. Times are zero where there is none.
 type Circuit struct {
 	Target breaker.Target
-	State  State
+	// Host is the state of the host's circuit. State is the same unless that is closed and Flows are not: then it is open,
+	// or half-open if none of them is open, and its times and openings are theirs.
+	Host, State State
+	// Flows are the circuits of endpoints and paths that are not closed, those that opened first first: MaxFlows at most,
+	// of WaitingFlows.
+	Flows        []Flow
+	WaitingFlows int
 	// OpenedAt is when it opened, after it was closed; NextAttemptAt when an open one lets a delivery try the target.
 	OpenedAt, NextAttemptAt time.Time
 	// Openings is how often in a row it has opened; 0 while it is closed.
@@ -37,10 +43,36 @@ type Circuit struct {
 	Endpoints int
 }
 
+// MaxFlows is how many flows of a target are listed.
+const MaxFlows = 20
+
+// Flow is the circuit of an endpoint, or of a path that deliveries without an endpoint go to.
+type Flow struct {
+	// Endpoint is zero for a path.
+	Endpoint delivery.ID
+	State    State
+	// The other fields are as in Circuit.
+	OpenedAt, NextAttemptAt       time.Time
+	Openings, Failures            int
+	LastFailedAt, LastDeliveredAt time.Time
+}
+
+// StoredFlow is what the store knows of a flow that waits for its circuit.
+type StoredFlow struct {
+	ID                            int64
+	Endpoint                      delivery.ID
+	OpenedAt, ParkedUntil         time.Time
+	Openings, Failures            int
+	LastFailedAt, LastDeliveredAt time.Time
+}
+
 // Stored is what the store knows of a target.
 type Stored struct {
 	Target breaker.Target
-	// Waiting reports whether a flow of the target waits for its circuit, ParkedUntil until when.
+	// Flows are the first MaxFlows of the WaitingFlows, which wait for their own circuits.
+	Flows        []StoredFlow
+	WaitingFlows int
+	// Waiting reports whether a flow of the target waits for the host's circuit, ParkedUntil until when.
 	Waiting               bool
 	OpenedAt, ParkedUntil time.Time
 	Openings, Failures    int
@@ -60,7 +92,7 @@ type Filter struct {
 // Store finds targets.
 type Store interface {
 	// Targets returns up to limit targets after one, in the order of organization, host and port, of an organization or,
-	// with every, of all. With waiting it returns only those of which a flow waits for the circuit.
+	// with every, of all. With waiting it returns only those of which a flow waits for a circuit.
 	Targets(ctx context.Context, organization string, every, waiting bool, after breaker.Target, limit int) ([]Stored, error)
 }
 
@@ -129,41 +161,89 @@ func (f Filter) onlyBroken() bool {
 
 // complete adds the states that the breaker knows.
 func (s *Service) complete(ctx context.Context, found []Stored) []Circuit {
-	targets := make([]breaker.Target, len(found))
-	for i, one := range found {
-		targets[i] = one.Target
+	var targets []breaker.Target
+	for _, one := range found {
+		targets = append(targets, one.Target)
+		for _, flow := range one.Flows {
+			target := one.Target
+			target.Flow = flow.ID
+			targets = append(targets, target)
+		}
 	}
 	circuits := make([]Circuit, len(found))
 	if len(found) == 0 {
 		return circuits
 	}
-	for i, state := range s.breaker.States(ctx, targets) {
-		circuits[i] = circuitOf(found[i], state)
+	states := s.breaker.States(ctx, targets)
+	for i, one := range found {
+		circuits[i] = circuitOf(one, states[:1+len(one.Flows)])
+		states = states[1+len(one.Flows):]
 	}
 	return circuits
 }
 
-// circuitOf returns the circuit of a target. Where the breaker knows nothing of it, flows that wait say that it is open: the
-// breaker goes on from there, too.
-func circuitOf(stored Stored, state breaker.State) Circuit {
+// circuitOf returns the circuit of a target with the states of its host and of its flows. Where the breaker knows nothing
+// of one, flows that wait say that it is open: the breaker goes on from there, too.
+func circuitOf(stored Stored, states []breaker.State) Circuit {
+	host := flowOf(StoredFlow{
+		OpenedAt: stored.OpenedAt, ParkedUntil: stored.ParkedUntil, Openings: stored.Openings,
+	}, states[0], stored.Waiting)
 	c := Circuit{
-		Target: stored.Target, State: StateClosed, Failures: stored.Failures, Endpoints: stored.Endpoints,
+		Target: stored.Target, Host: host.State, State: host.State, OpenedAt: host.OpenedAt, NextAttemptAt: host.NextAttemptAt,
+		Openings: host.Openings, Failures: stored.Failures, Endpoints: stored.Endpoints,
+		LastFailedAt: stored.LastFailedAt, LastDeliveredAt: stored.LastDeliveredAt, WaitingFlows: stored.WaitingFlows,
+	}
+	for i, flow := range stored.Flows {
+		if one := flowOf(flow, states[1+i], true); one.State != StateClosed {
+			c.Flows = append(c.Flows, one)
+		} else {
+			c.WaitingFlows--
+		}
+	}
+	if host.State == StateClosed {
+		c.follow()
+	}
+	return c
+}
+
+// follow sets the state of a circuit whose host's is closed to that of its flows.
+func (c *Circuit) follow() {
+	for _, flow := range c.Flows {
+		if c.State != StateOpen {
+			c.State = flow.State
+		}
+		c.OpenedAt, c.NextAttemptAt = earlier(c.OpenedAt, flow.OpenedAt), earlier(c.NextAttemptAt, flow.NextAttemptAt)
+		c.Openings = max(c.Openings, flow.Openings)
+	}
+}
+
+// earlier returns the earlier of two times, of which either may be zero for none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func flowOf(stored StoredFlow, state breaker.State, waits bool) Flow {
+	f := Flow{
+		Endpoint: stored.Endpoint, State: StateClosed, Failures: stored.Failures,
 		LastFailedAt: stored.LastFailedAt, LastDeliveredAt: stored.LastDeliveredAt,
 	}
-	if state.Changed.IsZero() && stored.Waiting {
+	if state.Changed.IsZero() && waits {
 		state = breaker.State{Phase: breaker.Open, Opened: stored.Openings, Until: stored.ParkedUntil}
 	}
 	switch state.Phase {
 	case breaker.Closed:
-		return c
+		return f
 	case breaker.Open:
-		c.State, c.NextAttemptAt = StateOpen, state.Until
+		f.State, f.NextAttemptAt = StateOpen, state.Until
 	case breaker.HalfOpen:
-		c.State = StateHalfOpen
+		f.State = StateHalfOpen
 	}
-	c.Openings, c.OpenedAt = state.Opened, stored.OpenedAt
-	if c.OpenedAt.IsZero() {
-		c.OpenedAt = state.Since
+	f.Openings, f.OpenedAt = state.Opened, stored.OpenedAt
+	if f.OpenedAt.IsZero() {
+		f.OpenedAt = state.Since
 	}
-	return c
+	return f
 }

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
 var begin = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -39,7 +40,33 @@ func TestCircuitOf(t *testing.T) {
 		"before the migration":  {earlier, breaker.State{Phase: breaker.Open, Since: at(9), Changed: at(9), Opened: 2, Until: at(80)}, known(Circuit{State: StateOpen, OpenedAt: at(9), NextAttemptAt: at(80), Openings: 2})},
 		"failures, but not yet": {Stored{Failures: 2}, breaker.State{Changed: at(1), Row: 2}, Circuit{State: StateClosed, Failures: 2}},
 	} {
-		if diff := cmp.Diff(tt.want, circuitOf(tt.stored, tt.state)); diff != "" {
+		tt.want.Host = tt.want.State
+		if diff := cmp.Diff(tt.want, circuitOf(tt.stored, []breaker.State{tt.state})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Where the host's circuit is closed, those of its flows count, without those that have closed meanwhile.
+func TestCircuitsOfFlows(t *testing.T) {
+	open := func(seconds int) StoredFlow {
+		return StoredFlow{ID: 1, Endpoint: delivery.ID{1}, OpenedAt: at(seconds), ParkedUntil: at(90), Openings: seconds, Failures: 5}
+	}
+	stored := Stored{Flows: []StoredFlow{open(1), open(2), open(3)}, WaitingFlows: 30}
+	half := breaker.State{Phase: breaker.HalfOpen, Since: at(5), Changed: at(5), Opened: 4}
+	closed := breaker.State{Changed: at(50)}
+	first := Flow{Endpoint: delivery.ID{1}, State: StateHalfOpen, OpenedAt: at(1), Openings: 4, Failures: 5}
+	third := Flow{Endpoint: delivery.ID{1}, State: StateOpen, OpenedAt: at(3), NextAttemptAt: at(90), Openings: 3, Failures: 5}
+	for name, tt := range map[string]struct {
+		states []breaker.State
+		want   Circuit
+	}{
+		"one is open":     {[]breaker.State{{}, half, closed, {}}, Circuit{Host: StateClosed, State: StateOpen, OpenedAt: at(1), NextAttemptAt: at(90), Openings: 4, Flows: []Flow{first, third}, WaitingFlows: 29}},
+		"one is tried":    {[]breaker.State{{}, half, closed, closed}, Circuit{Host: StateClosed, State: StateHalfOpen, OpenedAt: at(1), Openings: 4, Flows: []Flow{first}, WaitingFlows: 28}},
+		"all have closed": {[]breaker.State{{}, closed, closed, closed}, Circuit{Host: StateClosed, State: StateClosed, WaitingFlows: 27}},
+		"the host's, too": {[]breaker.State{half, half, closed, closed}, Circuit{Host: StateHalfOpen, State: StateHalfOpen, OpenedAt: at(5), Openings: 4, Flows: []Flow{first}, WaitingFlows: 28}},
+	} {
+		if diff := cmp.Diff(tt.want, circuitOf(stored, tt.states)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/url"
 	"strconv"
 	"strings"
@@ -60,6 +61,9 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 		Key: r.Key, MaxAttempts: content.MaxAttempts, Deadline: content.Deadline, Traceparent: r.Traceparent,
 		OrderingKey: r.OrderingKey,
 	}
+	if r.OrderingKey != "" {
+		draft.Target = draft.Target.Ordered()
+	}
 	if r.Key != "" {
 		draft.Fingerprint = fingerprint(r)
 	}
@@ -85,6 +89,14 @@ func TargetOf(organization string, u *url.URL) Target {
 	if port, err := strconv.Atoi(u.Port()); err == nil {
 		t.Port = port
 	}
+	digest := sha256.Sum256([]byte(u.EscapedPath()))
+	t.Path = PathID(digest[:16])
+	return t
+}
+
+// Ordered returns the target of deliveries with an ordering key, which are in order whatever their paths.
+func (t Target) Ordered() Target {
+	t.Path = PathID{}
 	return t
 }
 

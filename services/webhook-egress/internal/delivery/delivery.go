@@ -52,11 +52,17 @@ func (s Status) Ended() bool {
 	return false
 }
 
-// Target is the destination of a flow: one host and port of one organization.
+// Target is the destination of a flow: one path of one host and port of one organization.
 type Target struct {
 	Organization, Scheme, Host string
 	Port                       int
+	// Path identifies the path of the URL. It is the zero PathID for the flow that deliveries with an ordering key
+	// share, because their order is that of the host.
+	Path PathID
 }
+
+// PathID is a digest of a path.
+type PathID [16]byte
 
 // Flow is the stored form of a target.
 type Flow struct {
@@ -125,8 +131,9 @@ type Job struct {
 	Port int
 	// Parked reports whether the flow was parked when it was claimed; an attempt then releases the flow.
 	Parked bool
-	// Admitted reports whether the breaker counted the job, so that its outcome has to be reported.
-	Admitted bool
+	// Admitted and AdmittedByHost report whether the circuits of the flow and of the host counted the job, so that its
+	// outcome has to be reported.
+	Admitted, AdmittedByHost bool
 	// Event is the event that the delivery was fanned out from; zero for none. Sealed is then bound to it.
 	Event ID
 	// Endpoint is nil for a direct delivery.

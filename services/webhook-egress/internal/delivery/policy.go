@@ -74,6 +74,8 @@ type Step struct {
 	Held bool
 	// Alone reports that a held delivery waits by itself, while its flow continues.
 	Alone bool
+	// Host reports that a held delivery waits for the circuit of its host, rather than its flow's.
+	Host bool
 }
 
 // Next decides what follows an attempt of job that ended with a at now. random is in [0, 1) and spreads the retries.
@@ -179,6 +181,19 @@ func TargetFailed(a Answer) bool {
 		return false
 	}
 	return a.Fault != FaultNone || a.Status < 100 || asksToWait(a.Status)
+}
+
+// HostFailed reports whether an attempt shows that its host can't be reached: no HTTP answer came, whatever the path.
+// An answer, whatever its status, shows that the host is alive.
+func HostFailed(a Answer) bool {
+	if a.Status != 0 {
+		return false
+	}
+	switch a.Fault {
+	case FaultDNS, FaultConnect, FaultReset, FaultTLS, FaultTimeout:
+		return true
+	}
+	return false
 }
 
 // An endpoint without a success is reported as failing after FailingAfter and FailingFailures, and disabled after

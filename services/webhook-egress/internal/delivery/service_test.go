@@ -134,7 +134,7 @@ func TestAccepted(t *testing.T) {
 	if !strings.HasPrefix(string(d.Sealed), "sealed for "+d.ID.String()) {
 		t.Errorf("sealed = %q", d.Sealed)
 	}
-	if d.MaxAttempts != 20 || d.Target != (delivery.Target{Organization: "acme", Scheme: "http", Host: "127.0.0.1", Port: 9000}) {
+	if d.MaxAttempts != 20 || d.Target != (delivery.Target{Organization: "acme", Scheme: "http", Host: "127.0.0.1", Port: 9000, Path: d.Target.Path}) || d.Target.Path == (delivery.PathID{}) {
 		t.Errorf("draft = %+v", d)
 	}
 	if accepted.ID != d.ID {

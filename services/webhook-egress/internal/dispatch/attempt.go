@@ -14,8 +14,6 @@ import (
 
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
-	"switchyard.dev/services/platform/retryafter"
-	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -37,7 +35,7 @@ func (e *Engine) handle(ctx, sending context.Context, job delivery.Job) {
 		return
 	}
 	result.Job.Body = nil // No longer needed, and the settle may take a while.
-	result.Move = e.reportOutcome(ctx, &result)
+	result.Own, result.Host = e.reportOutcome(ctx, &result)
 	e.conclude(ctx, result)
 }
 
@@ -57,53 +55,6 @@ func (e *Engine) request(ctx, sending context.Context, job delivery.Job) (result
 	return result, true
 }
 
-func targetOf(job *delivery.Job) breaker.Target {
-	return breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port}
-}
-
-// reportOutcome reports the outcome of a job to the breaker.
-func (e *Engine) reportOutcome(ctx context.Context, r *Result) breaker.Move {
-	if r.Attempt == nil || !r.Attempt.Error.OfTarget() {
-		return e.void(ctx, &r.Job)
-	}
-	report := breaker.Report{Event: breaker.Passed, Began: r.Attempt.Started, Admitted: r.Job.Admitted}
-	if delivery.TargetFailed(delivery.Answer{Status: r.Attempt.ResponseCode, Fault: transportFault(r)}) {
-		report.Event = breaker.Failed
-		report.RetryAfter = retryafter.Parse(r.Attempt.RetryAfter, e.o.Now(), delivery.MaxDelay)
-	}
-	return e.observed(ctx, breaker.Observation{Target: targetOf(&r.Job), Report: report})
-}
-
-// transportFault returns the fault of an attempt that got no response.
-func transportFault(r *Result) delivery.Fault {
-	if r.Attempt.ResponseCode != 0 {
-		return delivery.FaultNone
-	}
-	return r.Attempt.Error
-}
-
-// void reports to the breaker that no request was made for an admitted job.
-func (e *Engine) void(ctx context.Context, job *delivery.Job) breaker.Move {
-	if !job.Admitted {
-		return breaker.Move{}
-	}
-	return e.observed(ctx, breaker.Observation{Target: targetOf(job), Report: breaker.Report{Event: breaker.Void, Admitted: true}})
-}
-
-func (e *Engine) observed(ctx context.Context, seen breaker.Observation) breaker.Move {
-	if e.o.Breaker.Ignores(seen) {
-		return breaker.Move{Target: seen.Target}
-	}
-	move, err := e.observe.Do(ctx, seen)
-	if err != nil { // The engine is stopping.
-		return breaker.Move{Target: seen.Target}
-	}
-	if move.Changed {
-		e.meters.moved(ctx, move)
-	}
-	return move
-}
-
 // attempt decides whether a job may be sent, sends it, and decides what follows.
 func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	now := e.o.Now()
@@ -115,8 +66,8 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	if step, expired := delivery.Expired(&job, now); expired {
 		return Result{Job: job, Step: step}
 	}
-	if wait, blocked := e.o.Breaker.Blocked(targetOf(&job)); blocked && !job.Admitted && !job.Test {
-		return Result{Job: job, Step: delivery.Park(&job, delivery.FaultBreakerOpen, wait)}
+	if step, blocked := e.blocked(&job); blocked {
+		return Result{Job: job, Step: step}
 	}
 	out, step, ok := e.compose(ctx, &job, now)
 	if !ok {

@@ -111,7 +111,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 // send passes claimed jobs to the workers.
 func (e *Engine) send(ctx context.Context, g *grants, claimed Claimed) {
 	for _, job := range claimed.Jobs {
-		job.Admitted = g.used(job.FlowID)
+		job.Admitted, job.AdmittedByHost = g.used(job.FlowID)
 		e.inflight.takeBytes(len(job.Body))
 		e.jobs <- job
 	}

@@ -44,12 +44,15 @@ type Claim struct {
 
 // Picked is a flow that a claim examines.
 type Picked struct {
-	Flow   delivery.Flow
+	Flow delivery.Flow
+	// Target is the flow's own, not its host's.
 	Target breaker.Target
 	// Held flows wait for something that the service lacks: a single row tries whether it is there.
 	Held bool
-	// Breaker is the stored state of the target.
-	Breaker breaker.State
+	// Own and Host are the stored states of the circuits of the flow and its host.
+	Own, Host breaker.State
+	// Ready is since when the flow has been ready: probes of a host take turns in this order.
+	Ready time.Time
 	// Rate is how many deliveries may begin per second; zero for no limit.
 	Rate float64
 }
@@ -61,8 +64,10 @@ type Grant struct {
 	Wait time.Duration
 	// Park is the reason for which the flow is parked during the wait.
 	Park delivery.Fault
-	// Admitted reports whether the breaker counts the rows.
-	Admitted bool
+	// ByHost reports that the host's circuit is the reason, rather than the flow's.
+	ByHost bool
+	// Admitted and AdmittedByHost report whether the circuits of the flow and of its host count the rows.
+	Admitted, AdmittedByHost bool
 }
 
 // Claimed is the result of a claim.
@@ -83,8 +88,14 @@ type Result struct {
 	Step delivery.Step
 	// Attempt is nil when no request was made.
 	Attempt *delivery.Attempt
-	// Move is the change of the target's circuit. It applies whether or not the lease is still held.
-	Move breaker.Move
+	// Own and Host are the changes of the circuits of the flow and its host. They apply whether or not the lease is
+	// still held.
+	Own, Host breaker.Move
+}
+
+// Passes reports whether the circuits let the flow's deliveries through.
+func (r *Result) Passes() bool {
+	return r.Own.State.Phase == breaker.Closed && r.Host.State.Phase == breaker.Closed
 }
 
 // Secrets finds the signing secrets of an organization, the current one first.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -34,48 +35,73 @@ func (g *grants) grant(ctx context.Context, picked []Picked) []Grant {
 		g.grants[i].Rows = g.engine.inflight.takeUpTo(p.Flow, want)
 		g.left[i] = g.grants[i].Rows
 	}
-	g.askBreaker(ctx)
+	g.askCircuits(ctx)
 	g.askRates(ctx)
 	return g.grants
 }
 
-// askBreaker asks once per target; the flows of the target share the permit.
-func (g *grants) askBreaker(ctx context.Context) {
+// askCircuits asks the circuits of the flows, then those of their hosts for what is left.
+func (g *grants) askCircuits(ctx context.Context) {
 	var asks []breaker.Ask
-	places := make(map[breaker.Target]int)
+	var places []int
 	for i, p := range g.picked {
-		if g.grants[i].Rows == 0 || p.Held {
-			continue
-		}
-		place, known := places[p.Target]
-		if !known {
-			place = len(asks)
-			places[p.Target] = place
-			asks = append(asks, breaker.Ask{Target: p.Target})
-		}
-		asks[place].Want += g.grants[i].Rows
-		if p.Breaker.Until.After(asks[place].Stored.Until) {
-			asks[place].Stored = p.Breaker
+		if g.grants[i].Rows > 0 && !p.Held {
+			asks, places = append(asks, breaker.Ask{Target: p.Target, Want: g.grants[i].Rows, Stored: p.Own}), append(places, i)
 		}
 	}
 	if len(asks) == 0 {
 		return
 	}
-	permits := g.engine.o.Breaker.Admit(ctx, asks, g.engine.o.Lease)
-	for i, p := range g.picked {
-		place, asked := places[p.Target]
-		if g.grants[i].Rows == 0 || p.Held || !asked {
+	for n, permit := range g.engine.o.Breaker.Admit(ctx, asks, g.engine.o.Lease) {
+		g.permit(places[n], permit)
+		g.grants[places[n]].Admitted = permit.Counted && permit.Allowed > 0
+	}
+	g.askHosts(ctx, places)
+}
+
+// askHosts asks once per host. Its flows share the permit in the order in which they became ready, so that probes take
+// turns.
+func (g *grants) askHosts(ctx context.Context, places []int) {
+	slices.SortStableFunc(places, func(a, b int) int { return g.picked[a].Ready.Compare(g.picked[b].Ready) })
+	var asks []breaker.Ask
+	hosts := make(map[breaker.Target]int)
+	for _, i := range places {
+		if g.grants[i].Rows == 0 {
 			continue
 		}
-		permit := &permits[place]
-		n := min(g.grants[i].Rows, permit.Allowed)
-		permit.Allowed -= n
-		g.cut(i, n)
-		g.grants[i].Admitted = permit.Counted && n > 0
-		if n == 0 {
-			// A flow that got nothing because its target's other flows got it all is examined again soon.
-			g.grants[i].Wait, g.grants[i].Park = max(permit.Wait, retryDelay), delivery.FaultBreakerOpen
+		host := g.picked[i].Target.OfHost()
+		place, known := hosts[host]
+		if !known {
+			place = len(asks)
+			hosts[host] = place
+			asks = append(asks, breaker.Ask{Target: host})
 		}
+		asks[place].Want += g.grants[i].Rows
+		if g.picked[i].Host.Until.After(asks[place].Stored.Until) {
+			asks[place].Stored = g.picked[i].Host
+		}
+	}
+	permits := g.engine.o.Breaker.Admit(ctx, asks, g.engine.o.Lease)
+	for _, i := range places {
+		if g.grants[i].Rows == 0 {
+			continue
+		}
+		permit := &permits[hosts[g.picked[i].Target.OfHost()]]
+		n := min(g.grants[i].Rows, permit.Allowed)
+		if g.grants[i].Admitted {
+			g.void(ctx, g.picked[i].Target, g.grants[i].Rows-n)
+		}
+		g.permit(i, breaker.Permit{Allowed: n, Wait: permit.Wait})
+		g.grants[i].AdmittedByHost, g.grants[i].ByHost = permit.Counted && n > 0, n == 0
+		permit.Allowed -= n
+	}
+}
+
+// permit cuts a grant to what a circuit allows. A flow that got nothing because others got it all is examined again soon.
+func (g *grants) permit(i int, permit breaker.Permit) {
+	g.cut(i, permit.Allowed)
+	if permit.Allowed == 0 {
+		g.grants[i].Wait, g.grants[i].Park = max(permit.Wait, retryDelay), delivery.FaultBreakerOpen
 	}
 }
 
@@ -92,9 +118,7 @@ func (g *grants) askRates(ctx context.Context) {
 	}
 	for n, permit := range g.engine.o.Rates.Take(ctx, asks) {
 		i := places[n]
-		if g.grants[i].Admitted {
-			g.void(ctx, g.picked[i].Target, g.grants[i].Rows-permit.Allowed)
-		}
+		g.voidUnused(ctx, i, g.grants[i].Rows-permit.Allowed)
 		g.cut(i, permit.Allowed)
 		g.grants[i].Wait = permit.Wait
 	}
@@ -108,11 +132,11 @@ func (g *grants) cut(i, n int) {
 	}
 }
 
-// used takes a slot for a job of the flow and reports whether the breaker counts the job.
-func (g *grants) used(flow int64) (admitted bool) {
+// used takes a slot for a job of the flow and reports whether the circuits of the flow and its host count the job.
+func (g *grants) used(flow int64) (admitted, byHost bool) {
 	i := g.places[flow]
 	g.left[i]--
-	return g.grants[i].Admitted
+	return g.grants[i].Admitted, g.grants[i].AdmittedByHost
 }
 
 // giveBack returns the grants for which no row was found.
@@ -122,9 +146,17 @@ func (g *grants) giveBack(ctx context.Context) {
 			continue
 		}
 		g.engine.inflight.give(g.picked[i].Flow, unused, 0)
-		if g.grants[i].Admitted {
-			g.void(ctx, g.picked[i].Target, unused)
-		}
+		g.voidUnused(ctx, i, unused)
+	}
+}
+
+// voidUnused reports to the circuits that count them that n rows of a grant are not used.
+func (g *grants) voidUnused(ctx context.Context, i, n int) {
+	if g.grants[i].Admitted {
+		g.void(ctx, g.picked[i].Target, n)
+	}
+	if g.grants[i].AdmittedByHost {
+		g.void(ctx, g.picked[i].Target.OfHost(), n)
 	}
 }
 

@@ -69,7 +69,7 @@ func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	if m.moves, err = meter.Int64Counter("switchyard.webhook.breaker.moves",
-		metric.WithDescription("Changes of targets' circuits by this replica, by new phase.")); err != nil {
+		metric.WithDescription("Changes of circuits by this replica, by circuit (host or flow) and new phase.")); err != nil {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	_, err = meter.Int64ObservableGauge("switchyard.webhook.in_memory", metric.WithUnit("By"),
@@ -102,13 +102,17 @@ func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
 	return m, nil
 }
 
-// moved counts a change of a target's circuit.
+// moved counts a change of a circuit.
 func (m *meters) moved(ctx context.Context, move breaker.Move) {
 	to := string(move.State.Phase)
 	if move.State.Phase == breaker.Closed {
 		to = "closed"
 	}
-	m.moves.Add(ctx, 1, metric.WithAttributes(attribute.String("to", to)))
+	circuit := "flow"
+	if move.Target.Flow == 0 {
+		circuit = "host"
+	}
+	m.moves.Add(ctx, 1, metric.WithAttributes(attribute.String("circuit", circuit), attribute.String("to", to)))
 }
 
 // settled counts a committed result.

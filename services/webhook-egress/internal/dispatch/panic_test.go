@@ -173,7 +173,7 @@ func TestPanicOfAnAttempt(t *testing.T) {
 		if r.Attempt == nil || r.Attempt.Error != delivery.FaultInternal {
 			t.Errorf("the attempt is recorded as %+v, want %s", r.Attempt, delivery.FaultInternal)
 		}
-		if r.Move.Changed {
+		if r.Own.Changed {
 			t.Error("it moved the target's breaker")
 		}
 		if r := of(t, store, "last"); r.Step.Status != delivery.StatusFailed {
@@ -204,7 +204,7 @@ func TestDeliveryThatEndsReplicas(t *testing.T) {
 		if r.Attempt == nil || r.Attempt.Error != delivery.FaultInternal || r.Attempt.Number != 1 {
 			t.Errorf("the attempt whose result is missing is recorded as %+v, want the first, %s", r.Attempt, delivery.FaultInternal)
 		}
-		if r.Move.Changed {
+		if r.Own.Changed {
 			t.Error("it moved the target's breaker")
 		}
 		if n := strings.Count(logged, "ended without a result"); n != 1 {

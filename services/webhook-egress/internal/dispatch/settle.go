@@ -77,7 +77,7 @@ func (e *Engine) flushOne(ctx context.Context, result Result) (bool, error) {
 
 // bare returns the result without data from outside.
 func bare(r Result) Result {
-	r.Move = breaker.Move{}
+	r.Own, r.Host = breaker.Move{}, breaker.Move{}
 	if r.Attempt != nil {
 		a := *r.Attempt
 		a.ResponseBody, a.Truncated, a.RetryAfter, a.RemoteIP = "", true, "", ""

@@ -69,6 +69,30 @@ type Endpoint struct {
 	Created, Updated time.Time
 }
 
+// Status is what becomes of an endpoint's deliveries.
+type Status string
+
+// The statuses. Deliveries wait unless it is StatusActive or StatusFailing; with the latter, the last attempt has failed.
+const (
+	StatusActive   Status = "active"
+	StatusFailing  Status = "failing"
+	StatusPaused   Status = "paused"
+	StatusDisabled Status = "disabled"
+)
+
+// Status returns the endpoint's status.
+func (e *Endpoint) Status() Status {
+	switch {
+	case !e.Active && e.DisabledReason != "":
+		return StatusDisabled
+	case !e.Active:
+		return StatusPaused
+	case !e.FailingSince.IsZero():
+		return StatusFailing
+	}
+	return StatusActive
+}
+
 // Scope selects endpoints by organization and owner. By id, an endpoint is found with its owner only, and one without an
 // owner without one. Lists without an owner include every owner's.
 type Scope struct{ Organization, Owner string }

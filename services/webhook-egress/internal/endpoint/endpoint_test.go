@@ -331,3 +331,17 @@ func TestRunCancelsTheRest(t *testing.T) {
 		}
 	})
 }
+
+func TestStatus(t *testing.T) {
+	now := time.Now()
+	for want, e := range map[endpoint.Status]endpoint.Endpoint{
+		"active":   {Active: true},
+		"failing":  {Active: true, FailingSince: now},
+		"paused":   {FailingSince: now},
+		"disabled": {FailingSince: now, DisabledReason: "failing", DisabledAt: now},
+	} {
+		if got := e.Status(); got != want {
+			t.Errorf("status %q, want %q", got, want)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func moved(job delivery.Job, state breaker.State) dispatch.Result {
 	r := delivered(job)
 	r.Attempt.Outcome, r.Attempt.ResponseCode = delivery.OutcomeRetry, 503
 	r.Step = delivery.Step{Status: delivery.StatusRetrying, Outcome: delivery.OutcomeRetry, Attempts: 1, Fault: delivery.FaultServer, Delay: time.Second}
-	r.Move = breaker.Move{Target: breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port}, State: state, Changed: true}
+	r.Host = breaker.Move{Target: breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port}, State: state, Changed: true}
 	return r
 }
 

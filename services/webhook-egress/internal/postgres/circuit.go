@@ -45,9 +45,24 @@ func (s *Store) Targets(
 	if err != nil {
 		return nil, explain("read targets", err)
 	}
+	flows, err := s.sql.ReadWaitingFlows(ctx, dbsql.ReadWaitingFlowsParams{
+		Organizations: wanted.Organizations, Hosts: wanted.Hosts, Ports: wanted.Ports, Most: circuit.MaxFlows,
+	})
+	if err != nil {
+		return nil, explain("read waiting flows", err)
+	}
+	waits := make(map[breaker.Target][]circuit.StoredFlow)
+	for _, f := range flows {
+		target := breaker.Target{Organization: f.OrganizationID, Host: f.Host, Port: int(f.Port)}
+		waits[target] = append(waits[target], circuit.StoredFlow{
+			ID: f.FlowID, Endpoint: f.EndpointID.Bytes, OpenedAt: notEpoch(f.OpenedAt), ParkedUntil: f.ParkedUntil, Openings: int(f.Opened),
+			Failures: int(f.Failures), LastFailedAt: notEpoch(f.LastFailedAt), LastDeliveredAt: notEpoch(f.LastDeliveredAt),
+		})
+	}
 	stored := make([]circuit.Stored, len(rows))
 	for i := range rows {
 		stored[i] = storedTarget(&rows[i])
+		stored[i].Flows = waits[stored[i].Target]
 	}
 	return stored, nil
 }
@@ -57,7 +72,7 @@ func storedTarget(row *dbsql.ReadTargetsRow) circuit.Stored {
 		Target:  breaker.Target{Organization: row.OrganizationID, Host: row.Host, Port: int(row.Port)},
 		Waiting: row.Waiting, OpenedAt: notEpoch(row.OpenedAt), ParkedUntil: notEpoch(row.ParkedUntil), Openings: int(row.Opened),
 		Failures: int(row.Failures), LastFailedAt: notEpoch(row.LastFailedAt), LastDeliveredAt: notEpoch(row.LastDeliveredAt),
-		Endpoints: int(row.Endpoints),
+		Endpoints: int(row.Endpoints), WaitingFlows: int(row.WaitingFlows),
 	}
 }
 

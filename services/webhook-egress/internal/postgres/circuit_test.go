@@ -94,7 +94,12 @@ func TestTargets(t *testing.T) {
 func TestWhenACircuitOpened(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"))
-	opened := func() time.Time { return targets(t, s, "acme", false, false, 9)[0].OpenedAt }
+	opened := func() time.Time {
+		if at := targets(t, s, "acme", false, false, 9)[0]; len(at.Flows) > 0 {
+			return at.Flows[0].OpenedAt
+		}
+		return time.Time{}
+	}
 	park := func(reason string) {
 		testkit.Exec(t, pool, "UPDATE flow SET state = 'open', parked_reason = $1, parked_until = now() + interval '1 minute'", reason)
 	}

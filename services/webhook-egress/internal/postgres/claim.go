@@ -98,11 +98,16 @@ func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {
 		broken := f.ParkedReason == string(delivery.FaultBreakerOpen)
 		picked[i] = dispatch.Picked{
 			Flow:   delivery.Flow{ID: f.FlowID, Organization: f.OrganizationID, Metered: f.Open || f.RatePerSecond > 0},
-			Target: breaker.Target{Organization: f.OrganizationID, Host: f.Host, Port: int(f.Port)},
-			Held:   f.Open && !broken, Rate: f.RatePerSecond,
+			Target: breaker.Target{Organization: f.OrganizationID, Host: f.Host, Port: int(f.Port), Flow: f.FlowID},
+			Held:   f.Open && !broken, Ready: f.ReadyAt, Rate: f.RatePerSecond,
 		}
-		if f.Open && broken {
-			picked[i].Breaker = breaker.State{Phase: breaker.Open, Opened: int(f.Opened), Until: f.ParkedUntil}
+		stored := breaker.State{Phase: breaker.Open, Opened: int(f.Opened), Until: f.ParkedUntil}
+		switch {
+		case !f.Open || !broken:
+		case f.ParkedByHost:
+			picked[i].Host = stored
+		default:
+			picked[i].Own = stored
 		}
 	}
 	return picked
@@ -125,7 +130,7 @@ func turn(
 			continue // It keeps its place and is among the first in the next claim.
 		case grant.Rows == 0 && grant.Park != delivery.FaultNone:
 			park.FlowIds, park.Reasons = append(park.FlowIds, f.FlowID), append(park.Reasons, string(grant.Park))
-			park.Delays = append(park.Delays, grant.Wait)
+			park.Delays, park.ByHost = append(park.Delays, grant.Wait), append(park.ByHost, grant.ByHost)
 			continue
 		case n < grant.Rows:
 			claimed.Drained, floors[f.FlowID] = append(claimed.Drained, f.FlowID), f.Floor

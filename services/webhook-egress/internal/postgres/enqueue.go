@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -44,52 +42,6 @@ func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease del
 		return nil, err
 	}
 	return stored, nil
-}
-
-// lockFlows finds or creates the flows of targets. It prevents them from being put to sleep before the rows that are
-// added to them are visible.
-func lockFlows(ctx context.Context, q *dbsql.Queries, wanted map[delivery.Target]bool) (map[delivery.Target]delivery.Flow, error) {
-	found := make(map[delivery.Target]delivery.Flow, len(wanted))
-	for range 2 {
-		var p dbsql.LockFlowsParams
-		for t := range wanted {
-			p.Organizations, p.Schemes = append(p.Organizations, t.Organization), append(p.Schemes, t.Scheme)
-			p.Hosts, p.Ports = append(p.Hosts, t.Host), append(p.Ports, int32(t.Port))
-		}
-		rows, err := q.LockFlows(ctx, p)
-		if err != nil {
-			return nil, fmt.Errorf("lock flows: %w", err)
-		}
-		for _, r := range rows {
-			t := delivery.Target{Organization: r.OrganizationID, Scheme: r.Scheme, Host: r.Host, Port: int(r.Port)}
-			found[t] = delivery.Flow{ID: r.FlowID, Organization: r.OrganizationID, Metered: r.Metered}
-		}
-		if len(found) == len(wanted) {
-			return found, nil
-		}
-		// Locks are taken in the order of ids, so new flows, which have the highest ids, come last.
-		maps.DeleteFunc(wanted, func(t delivery.Target, _ bool) bool { _, ok := found[t]; return ok })
-		missing := slices.Collect(maps.Keys(wanted))
-		if err := addFlows(ctx, q, missing); err != nil {
-			return nil, err
-		}
-		for t := range found {
-			wanted[t] = true
-		}
-	}
-	return nil, errors.New("lock flows: some are missing after they were added")
-}
-
-func addFlows(ctx context.Context, q *dbsql.Queries, targets []delivery.Target) error {
-	var p dbsql.AddFlowsParams
-	for _, t := range targets {
-		p.Organizations, p.Schemes = append(p.Organizations, t.Organization), append(p.Schemes, t.Scheme)
-		p.Hosts, p.Ports = append(p.Hosts, t.Host), append(p.Ports, int32(t.Port))
-	}
-	if err := q.AddFlows(ctx, p); err != nil {
-		return fmt.Errorf("add flows: %w", err)
-	}
-	return nil
 }
 
 // key is an idempotency key as it is stored: hashed, since it may be long and its text is private to the caller.

@@ -36,6 +36,7 @@ var whole = map[string]string{
 	"TakeOperational operational_event_pkey": "a page of them, in their order",
 	"TakeTargetEvents target_event_pkey":     "a page of them, in their order",
 	"ListIdleFlows flow_direct":              "a page of them, once an hour",
+	"ListIdlePathFlows flow_of_path":         "a page of them, once an hour",
 }
 
 // Whatever the statistics say when a statement is prepared, its plan looks up each row by its key. A plan that reads or

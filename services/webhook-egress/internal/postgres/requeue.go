@@ -156,6 +156,9 @@ func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgty
 		if err != nil {
 			return nil, err
 		}
+		if r.OrderingKey != nil {
+			target = target.Ordered()
+		}
 		direct[r.ID], wanted[target] = target, true
 	}
 	if len(awake) > 0 {

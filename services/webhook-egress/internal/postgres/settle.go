@@ -133,8 +133,10 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	if r.Attempt != nil {
 		w.addAttempt(r, held)
 	}
-	if r.Move.Changed {
-		w.moves[r.Move.Target] = r.Move.State
+	for _, move := range []breaker.Move{r.Host, r.Own} {
+		if move.Changed {
+			w.moves[move.Target] = move.State
+		}
 	}
 	if !held {
 		return
@@ -161,7 +163,7 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	if r.Attempt != nil && step.Fault != delivery.FaultInternal {
 		w.count(job.FlowID, step)
 		w.countEndpoint(job, step)
-		if job.Parked && step.Fault.OfTarget() && r.Move.State.Phase == breaker.Closed && !slices.Contains(w.open, job.FlowID) {
+		if job.Parked && step.Fault.OfTarget() && r.Passes() && !slices.Contains(w.open, job.FlowID) {
 			w.open = append(w.open, job.FlowID)
 		}
 	}
@@ -290,33 +292,47 @@ func (w *settlement) parkParams() dbsql.ParkFlowsParams {
 	var p dbsql.ParkFlowsParams
 	for _, flow := range sortedKeys(w.parked) {
 		p.FlowIds, p.Reasons = append(p.FlowIds, flow), append(p.Reasons, string(w.parked[flow].Fault))
-		p.Delays = append(p.Delays, w.parked[flow].Delay)
+		p.Delays, p.ByHost = append(p.Delays, w.parked[flow].Delay), append(p.ByHost, w.parked[flow].Host)
 	}
 	return p
 }
 
-// moveTargets applies the breaker's decisions. A decision that waited for the store is still valid: it contains its
-// time.
+// moveTargets applies the breaker's decisions, those about flows after those about their hosts. A decision that waited
+// for the store is still valid: it contains its time.
 func (w *settlement) moveTargets(ctx context.Context, q *dbsql.Queries) error {
-	var lock dbsql.LockTargetsParams
-	var move dbsql.MoveTargetsParams
+	var all, hosts, flows dbsql.MoveTargetsParams
 	for target, state := range w.moves {
-		lock.Organizations, lock.Hosts = append(lock.Organizations, target.Organization), append(lock.Hosts, target.Host)
-		lock.Ports = append(lock.Ports, int32(target.Port))
-		move.Phases, move.Opened = append(move.Phases, string(state.Phase)), append(move.Opened, int32(state.Opened))
-		move.Delays = append(move.Delays, max(0, state.Until.Sub(w.now)))
+		w.addMove(&all, target, state)
+		if target.Flow == 0 {
+			w.addMove(&hosts, target, state)
+		} else {
+			w.addMove(&flows, target, state)
+		}
 	}
-	move.Organizations, move.Hosts, move.Ports = lock.Organizations, lock.Hosts, lock.Ports
-	err := q.ReportTargets(ctx, dbsql.ReportTargetsParams{
-		Organizations: lock.Organizations, Hosts: lock.Hosts, Ports: lock.Ports, Phases: move.Phases,
+	locked, err := q.LockTargets(ctx, dbsql.LockTargetsParams{
+		Organizations: all.Organizations, Hosts: all.Hosts, Ports: all.Ports, TargetFlows: all.TargetFlows,
 	})
 	if err != nil {
 		return err
 	}
-	if move.FlowIds, err = q.LockTargets(ctx, lock); err != nil || len(move.FlowIds) == 0 {
-		return err
+	for _, move := range []dbsql.MoveTargetsParams{hosts, flows} {
+		if move.FlowIds = locked; len(locked) == 0 || len(move.Phases) == 0 {
+			continue
+		}
+		if err := q.MoveTargets(ctx, move); err != nil {
+			return err
+		}
 	}
-	return q.MoveTargets(ctx, move)
+	return q.ReportTargets(ctx, dbsql.ReportTargetsParams{
+		Organizations: all.Organizations, Hosts: all.Hosts, Ports: all.Ports, TargetFlows: all.TargetFlows, Phases: all.Phases,
+	})
+}
+
+func (w *settlement) addMove(p *dbsql.MoveTargetsParams, target breaker.Target, state breaker.State) {
+	p.Organizations, p.Hosts = append(p.Organizations, target.Organization), append(p.Hosts, target.Host)
+	p.Ports, p.TargetFlows = append(p.Ports, int32(target.Port)), append(p.TargetFlows, target.Flow)
+	p.Phases, p.Opened = append(p.Phases, string(state.Phase)), append(p.Opened, int32(state.Opened))
+	p.Delays = append(p.Delays, max(0, state.Until.Sub(w.now)))
 }
 
 func (w *settlement) endpointParams() dbsql.CountEndpointsParams {

@@ -56,7 +56,7 @@ func rooms(room int) func(context.Context, []dispatch.Picked) []dispatch.Grant {
 		grants := make([]dispatch.Grant, len(picked))
 		for i, p := range picked {
 			grants[i].Rows = room
-			if p.Held || p.Breaker.Phase == breaker.Open {
+			if p.Held || p.Own.Phase == breaker.Open || p.Host.Phase == breaker.Open {
 				grants[i].Rows = 1
 			}
 		}

@@ -104,7 +104,11 @@ func (s *Store) RemoveIdleFlows(ctx context.Context, idle time.Duration, limit i
 	var found int
 	err := s.inTx(ctx, "remove flows", func(q *dbsql.Queries) error {
 		flows, err := q.ListIdleFlows(ctx, dbsql.ListIdleFlowsParams{Idle: idle, Page: int32(limit)})
-		if err != nil || len(flows) == 0 {
+		if err != nil {
+			return err
+		}
+		paths, err := q.ListIdlePathFlows(ctx, dbsql.ListIdlePathFlowsParams{Idle: idle, Page: int32(limit - len(flows))})
+		if flows = append(flows, paths...); err != nil || len(flows) == 0 {
 			return err
 		}
 		removed, err := q.RemoveFlows(ctx, flows)

@@ -149,6 +149,7 @@ func TestIdleFlowsAreRemoved(t *testing.T) {
 	for _, organization := range []string{"idle", "fresh", "endpoint"} {
 		enqueue(t, s, leaseOf(1, false), draft(organization))
 	}
+	enqueue(t, s, leaseOf(1, false), draftTo(t, "idle", "/path"))
 	finish(t, s)
 	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	claim(t, s, 1, 1) // puts them to sleep
@@ -157,7 +158,7 @@ func TestIdleFlowsAreRemoved(t *testing.T) {
 	testkit.Exec(t, pool, "UPDATE flow_health SET last_delivered_at = now() - interval '8 days'")
 	testkit.Exec(t, pool, "UPDATE flow_health SET last_delivered_at = now() FROM flow f WHERE f.flow_id = flow_health.flow_id AND organization_id = 'fresh'")
 	testkit.Exec(t, pool, "UPDATE flow SET endpoint_id = gen_random_uuid() WHERE organization_id = 'endpoint'")
-	if n, err := s.RemoveIdleFlows(t.Context(), 7*24*time.Hour, 100); n != 1 || err != nil {
+	if n, err := s.RemoveIdleFlows(t.Context(), 7*24*time.Hour, 100); n != 2 || err != nil {
 		t.Errorf("removed %d, %v", n, err)
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow WHERE organization_id = 'idle'"); n != 0 {

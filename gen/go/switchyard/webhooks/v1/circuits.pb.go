@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	wrapperspb "google.golang.org/protobuf/types/known/wrapperspb"
 	reflect "reflect"
 	_ "switchyard.dev/gen/go/switchyard/options/v1"
 	sync "sync"
@@ -171,9 +172,10 @@ type Circuit struct {
 	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	// Port of the target.
 	Port int32 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
-	// `closed` (deliveries are sent), `open` (they wait), or `half_open` (a few are sent, to try the target).
+	// `closed` (deliveries are sent), `open` (they wait), or `half_open` (a few are sent, to try the target): the host's
+	// circuit or, where that is closed, the circuits in `flows`, of which one that is open counts first.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// When the circuit opened, after it was closed; null while it is closed.
+	// When the circuit opened, after it was closed; null while it is closed. Of several circuits, the first.
 	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
 	// When the target is tried next, if a delivery waits for it; null unless open.
 	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
@@ -186,7 +188,13 @@ type Circuit struct {
 	// When a delivery arrived last; null when none has.
 	LastDeliveredAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_delivered_at,json=lastDeliveredAt,proto3" json:"last_delivered_at,omitempty"`
 	// Active endpoints at the target.
-	Endpoints     int32 `protobuf:"varint,11,opt,name=endpoints,proto3" json:"endpoints,omitempty"`
+	Endpoints int32 `protobuf:"varint,11,opt,name=endpoints,proto3" json:"endpoints,omitempty"`
+	// State of the host's circuit alone.
+	HostState string `protobuf:"bytes,12,opt,name=host_state,json=hostState,proto3" json:"host_state,omitempty"`
+	// Circuits of endpoints and paths at the target that are not closed: 20 at most, those that opened first first.
+	Flows []*FlowCircuit `protobuf:"bytes,13,rep,name=flows,proto3" json:"flows,omitempty"`
+	// How many endpoints and paths wait for circuits of their own.
+	WaitingFlows  int32 `protobuf:"varint,14,opt,name=waiting_flows,json=waitingFlows,proto3" json:"waiting_flows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,11 +306,141 @@ func (x *Circuit) GetEndpoints() int32 {
 	return 0
 }
 
+func (x *Circuit) GetHostState() string {
+	if x != nil {
+		return x.HostState
+	}
+	return ""
+}
+
+func (x *Circuit) GetFlows() []*FlowCircuit {
+	if x != nil {
+		return x.Flows
+	}
+	return nil
+}
+
+func (x *Circuit) GetWaitingFlows() int32 {
+	if x != nil {
+		return x.WaitingFlows
+	}
+	return 0
+}
+
+// FlowCircuit is the circuit of an endpoint, or of a path that deliveries without an endpoint go to.
+type FlowCircuit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The endpoint; null for a path, which may hold a secret.
+	EndpointId *wrapperspb.StringValue `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	// `open` or `half_open`.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// When the circuit opened, after it was closed.
+	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
+	// When it is tried next; null unless open.
+	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
+	// How often in a row it has opened.
+	Openings int32 `protobuf:"varint,5,opt,name=openings,proto3" json:"openings,omitempty"`
+	// Attempts that failed since the last delivery.
+	ConsecutiveFailures int32 `protobuf:"varint,6,opt,name=consecutive_failures,json=consecutiveFailures,proto3" json:"consecutive_failures,omitempty"`
+	// When an attempt failed last; null when none has.
+	LastFailedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_failed_at,json=lastFailedAt,proto3" json:"last_failed_at,omitempty"`
+	// When a delivery arrived last; null when none has.
+	LastDeliveredAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_delivered_at,json=lastDeliveredAt,proto3" json:"last_delivered_at,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *FlowCircuit) Reset() {
+	*x = FlowCircuit{}
+	mi := &file_switchyard_webhooks_v1_circuits_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowCircuit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowCircuit) ProtoMessage() {}
+
+func (x *FlowCircuit) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_circuits_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowCircuit.ProtoReflect.Descriptor instead.
+func (*FlowCircuit) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_circuits_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FlowCircuit) GetEndpointId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.EndpointId
+	}
+	return nil
+}
+
+func (x *FlowCircuit) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *FlowCircuit) GetOpenedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpenedAt
+	}
+	return nil
+}
+
+func (x *FlowCircuit) GetNextAttemptAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAttemptAt
+	}
+	return nil
+}
+
+func (x *FlowCircuit) GetOpenings() int32 {
+	if x != nil {
+		return x.Openings
+	}
+	return 0
+}
+
+func (x *FlowCircuit) GetConsecutiveFailures() int32 {
+	if x != nil {
+		return x.ConsecutiveFailures
+	}
+	return 0
+}
+
+func (x *FlowCircuit) GetLastFailedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastFailedAt
+	}
+	return nil
+}
+
+func (x *FlowCircuit) GetLastDeliveredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastDeliveredAt
+	}
+	return nil
+}
+
 var File_switchyard_webhooks_v1_circuits_proto protoreflect.FileDescriptor
 
 const file_switchyard_webhooks_v1_circuits_proto_rawDesc = "" +
 	"\n" +
-	"%switchyard/webhooks/v1/circuits.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xf8\x01\n" +
+	"%switchyard/webhooks/v1/circuits.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xf8\x01\n" +
 	"\x13ListCircuitsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12=\n" +
 	"\x05state\x18\x02 \x03(\tB'\xfaB$\x92\x01!\x10\x03\x18\x01\"\x1br\x19R\x06closedR\x04openR\thalf_openR\x05state\x12 \n" +
@@ -313,7 +451,7 @@ const file_switchyard_webhooks_v1_circuits_proto_rawDesc = "" +
 	"\x14ListCircuitsResponse\x12;\n" +
 	"\bcircuits\x18\x01 \x03(\v2\x1f.switchyard.webhooks.v1.CircuitR\bcircuits\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xe4\x03\n" +
+	"nextCursor\"\xe3\x04\n" +
 	"\aCircuit\x12'\n" +
 	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
@@ -326,7 +464,21 @@ const file_switchyard_webhooks_v1_circuits_proto_rawDesc = "" +
 	"\x0elast_failed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\flastFailedAt\x12F\n" +
 	"\x11last_delivered_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x0flastDeliveredAt\x12\x1c\n" +
-	"\tendpoints\x18\v \x01(\x05R\tendpoints2\x96\x01\n" +
+	"\tendpoints\x18\v \x01(\x05R\tendpoints\x12\x1d\n" +
+	"\n" +
+	"host_state\x18\f \x01(\tR\thostState\x129\n" +
+	"\x05flows\x18\r \x03(\v2#.switchyard.webhooks.v1.FlowCircuitR\x05flows\x12#\n" +
+	"\rwaiting_flows\x18\x0e \x01(\x05R\fwaitingFlows\"\xb8\x03\n" +
+	"\vFlowCircuit\x12=\n" +
+	"\vendpoint_id\x18\x01 \x01(\v2\x1c.google.protobuf.StringValueR\n" +
+	"endpointId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x127\n" +
+	"\topened_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bopenedAt\x12B\n" +
+	"\x0fnext_attempt_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x12\x1a\n" +
+	"\bopenings\x18\x05 \x01(\x05R\bopenings\x121\n" +
+	"\x14consecutive_failures\x18\x06 \x01(\x05R\x13consecutiveFailures\x12@\n" +
+	"\x0elast_failed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flastFailedAt\x12F\n" +
+	"\x11last_delivered_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x0flastDeliveredAt2\x96\x01\n" +
 	"\x0eCircuitService\x12\x83\x01\n" +
 	"\fListCircuits\x12+.switchyard.webhooks.v1.ListCircuitsRequest\x1a,.switchyard.webhooks.v1.ListCircuitsResponse\"\x18\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/circuitsB\xde\x01\n" +
 	"\x1acom.switchyard.webhooks.v1B\rCircuitsProtoP\x01Z7switchyard.dev/gen/go/switchyard/webhooks/v1;webhooksv1\xa2\x02\x03SWX\xaa\x02\x16Switchyard.Webhooks.V1\xca\x02\x16Switchyard\\Webhooks\\V1\xe2\x02\"Switchyard\\Webhooks\\V1\\GPBMetadata\xea\x02\x18Switchyard::Webhooks::V1b\x06proto3"
@@ -343,26 +495,34 @@ func file_switchyard_webhooks_v1_circuits_proto_rawDescGZIP() []byte {
 	return file_switchyard_webhooks_v1_circuits_proto_rawDescData
 }
 
-var file_switchyard_webhooks_v1_circuits_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_switchyard_webhooks_v1_circuits_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_switchyard_webhooks_v1_circuits_proto_goTypes = []any{
-	(*ListCircuitsRequest)(nil),   // 0: switchyard.webhooks.v1.ListCircuitsRequest
-	(*ListCircuitsResponse)(nil),  // 1: switchyard.webhooks.v1.ListCircuitsResponse
-	(*Circuit)(nil),               // 2: switchyard.webhooks.v1.Circuit
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*ListCircuitsRequest)(nil),    // 0: switchyard.webhooks.v1.ListCircuitsRequest
+	(*ListCircuitsResponse)(nil),   // 1: switchyard.webhooks.v1.ListCircuitsResponse
+	(*Circuit)(nil),                // 2: switchyard.webhooks.v1.Circuit
+	(*FlowCircuit)(nil),            // 3: switchyard.webhooks.v1.FlowCircuit
+	(*timestamppb.Timestamp)(nil),  // 4: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil), // 5: google.protobuf.StringValue
 }
 var file_switchyard_webhooks_v1_circuits_proto_depIdxs = []int32{
-	2, // 0: switchyard.webhooks.v1.ListCircuitsResponse.circuits:type_name -> switchyard.webhooks.v1.Circuit
-	3, // 1: switchyard.webhooks.v1.Circuit.opened_at:type_name -> google.protobuf.Timestamp
-	3, // 2: switchyard.webhooks.v1.Circuit.next_attempt_at:type_name -> google.protobuf.Timestamp
-	3, // 3: switchyard.webhooks.v1.Circuit.last_failed_at:type_name -> google.protobuf.Timestamp
-	3, // 4: switchyard.webhooks.v1.Circuit.last_delivered_at:type_name -> google.protobuf.Timestamp
-	0, // 5: switchyard.webhooks.v1.CircuitService.ListCircuits:input_type -> switchyard.webhooks.v1.ListCircuitsRequest
-	1, // 6: switchyard.webhooks.v1.CircuitService.ListCircuits:output_type -> switchyard.webhooks.v1.ListCircuitsResponse
-	6, // [6:7] is the sub-list for method output_type
-	5, // [5:6] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	2,  // 0: switchyard.webhooks.v1.ListCircuitsResponse.circuits:type_name -> switchyard.webhooks.v1.Circuit
+	4,  // 1: switchyard.webhooks.v1.Circuit.opened_at:type_name -> google.protobuf.Timestamp
+	4,  // 2: switchyard.webhooks.v1.Circuit.next_attempt_at:type_name -> google.protobuf.Timestamp
+	4,  // 3: switchyard.webhooks.v1.Circuit.last_failed_at:type_name -> google.protobuf.Timestamp
+	4,  // 4: switchyard.webhooks.v1.Circuit.last_delivered_at:type_name -> google.protobuf.Timestamp
+	3,  // 5: switchyard.webhooks.v1.Circuit.flows:type_name -> switchyard.webhooks.v1.FlowCircuit
+	5,  // 6: switchyard.webhooks.v1.FlowCircuit.endpoint_id:type_name -> google.protobuf.StringValue
+	4,  // 7: switchyard.webhooks.v1.FlowCircuit.opened_at:type_name -> google.protobuf.Timestamp
+	4,  // 8: switchyard.webhooks.v1.FlowCircuit.next_attempt_at:type_name -> google.protobuf.Timestamp
+	4,  // 9: switchyard.webhooks.v1.FlowCircuit.last_failed_at:type_name -> google.protobuf.Timestamp
+	4,  // 10: switchyard.webhooks.v1.FlowCircuit.last_delivered_at:type_name -> google.protobuf.Timestamp
+	0,  // 11: switchyard.webhooks.v1.CircuitService.ListCircuits:input_type -> switchyard.webhooks.v1.ListCircuitsRequest
+	1,  // 12: switchyard.webhooks.v1.CircuitService.ListCircuits:output_type -> switchyard.webhooks.v1.ListCircuitsResponse
+	12, // [12:13] is the sub-list for method output_type
+	11, // [11:12] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_webhooks_v1_circuits_proto_init() }
@@ -376,7 +536,7 @@ func file_switchyard_webhooks_v1_circuits_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_webhooks_v1_circuits_proto_rawDesc), len(file_switchyard_webhooks_v1_circuits_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -509,6 +509,44 @@ func (m *Circuit) validate(all bool) error {
 
 	// no validation rules for Endpoints
 
+	// no validation rules for HostState
+
+	for idx, item := range m.GetFlows() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, CircuitValidationError{
+						field:  fmt.Sprintf("Flows[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, CircuitValidationError{
+						field:  fmt.Sprintf("Flows[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return CircuitValidationError{
+					field:  fmt.Sprintf("Flows[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	// no validation rules for WaitingFlows
+
 	if len(errors) > 0 {
 		return CircuitMultiError(errors)
 	}
@@ -585,3 +623,253 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = CircuitValidationError{}
+
+// Validate checks the field values on FlowCircuit with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *FlowCircuit) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on FlowCircuit with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in FlowCircuitMultiError, or
+// nil if none found.
+func (m *FlowCircuit) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *FlowCircuit) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if all {
+		switch v := interface{}(m.GetEndpointId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "EndpointId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "EndpointId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetEndpointId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return FlowCircuitValidationError{
+				field:  "EndpointId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for State
+
+	if all {
+		switch v := interface{}(m.GetOpenedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "OpenedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "OpenedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetOpenedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return FlowCircuitValidationError{
+				field:  "OpenedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetNextAttemptAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "NextAttemptAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "NextAttemptAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetNextAttemptAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return FlowCircuitValidationError{
+				field:  "NextAttemptAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for Openings
+
+	// no validation rules for ConsecutiveFailures
+
+	if all {
+		switch v := interface{}(m.GetLastFailedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "LastFailedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "LastFailedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetLastFailedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return FlowCircuitValidationError{
+				field:  "LastFailedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetLastDeliveredAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "LastDeliveredAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, FlowCircuitValidationError{
+					field:  "LastDeliveredAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetLastDeliveredAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return FlowCircuitValidationError{
+				field:  "LastDeliveredAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return FlowCircuitMultiError(errors)
+	}
+
+	return nil
+}
+
+// FlowCircuitMultiError is an error wrapping multiple validation errors
+// returned by FlowCircuit.ValidateAll() if the designated constraints aren't met.
+type FlowCircuitMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m FlowCircuitMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m FlowCircuitMultiError) AllErrors() []error { return m }
+
+// FlowCircuitValidationError is the validation error returned by
+// FlowCircuit.Validate if the designated constraints aren't met.
+type FlowCircuitValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e FlowCircuitValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e FlowCircuitValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e FlowCircuitValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e FlowCircuitValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e FlowCircuitValidationError) ErrorName() string { return "FlowCircuitValidationError" }
+
+// Error satisfies the builtin error interface
+func (e FlowCircuitValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sFlowCircuit.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = FlowCircuitValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = FlowCircuitValidationError{}

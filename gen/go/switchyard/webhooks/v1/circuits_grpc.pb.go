@@ -27,7 +27,9 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // CircuitService shows which targets deliveries wait for. A target is one host and port of one organization. While its
-// circuit is open, nothing is sent to it; then one delivery tries it, and more as they arrive.
+// host's circuit is open, because no answer comes from there, nothing is sent to it; then one delivery tries it, and more
+// as they arrive. Each endpoint, and each path that deliveries without an endpoint go to, has a circuit as well, which
+// opens on answers that are errors and holds back only its own deliveries.
 type CircuitServiceClient interface {
 	// ListCircuits lists the targets of the organization's deliveries and endpoints in the order of their names. A page
 	// may be shorter than its limit: a bounded number of targets is examined for each. Targets without deliveries for a
@@ -58,7 +60,9 @@ func (c *circuitServiceClient) ListCircuits(ctx context.Context, in *ListCircuit
 // for forward compatibility.
 //
 // CircuitService shows which targets deliveries wait for. A target is one host and port of one organization. While its
-// circuit is open, nothing is sent to it; then one delivery tries it, and more as they arrive.
+// host's circuit is open, because no answer comes from there, nothing is sent to it; then one delivery tries it, and more
+// as they arrive. Each endpoint, and each path that deliveries without an endpoint go to, has a circuit as well, which
+// opens on answers that are errors and holds back only its own deliveries.
 type CircuitServiceServer interface {
 	// ListCircuits lists the targets of the organization's deliveries and endpoints in the order of their names. A page
 	// may be shorter than its limit: a bounded number of targets is examined for each. Targets without deliveries for a

@@ -655,6 +655,8 @@ func (m *Endpoint) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for Status
+
 	if all {
 		switch v := interface{}(m.GetAuth()).(type) {
 		case interface{ ValidateAll() error }:

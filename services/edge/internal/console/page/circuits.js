@@ -31,6 +31,8 @@ function columns() {
     { label: t("organization"), cell: (c) => c.organization_id },
     { label: t("circuit-target"), cell: (c) => `${c.host}:${c.port}` },
     { label: t("state"), cell: (c) => statusText(c.state) },
+    { label: t("circuit-host"), cell: (c) => statusText(c.host_state) },
+    { label: t("circuit-flows"), cell: (c) => String(c.waiting_flows), number: true },
     { label: t("opened-at"), cell: (c) => time(c.opened_at) },
     { label: t("next-attempt"), cell: (c) => time(c.next_attempt_at) },
     { label: t("openings"), cell: (c) => String(c.openings), number: true },

@@ -4,7 +4,7 @@ import { admin } from "./acting.js";
 import { query } from "./api.js";
 import { el, field, table } from "./dom.js";
 import { go } from "./organizations.js";
-import { act, button, list, say, statusText } from "./page.js";
+import { act, button, endpointStatus, list, say, statusText } from "./page.js";
 import { t, time } from "./text.js";
 
 const statuses = ["", "queued", "delivering", "retrying", "delivered", "failed", "expired", "cancelled"];
@@ -94,8 +94,7 @@ export async function allEndpoints(content) {
     { label: t("organization"), cell: (e) => e.organization_id },
     { label: t("owner"), cell: (e) => e.owner_id ?? "" },
     { label: t("url"), cell: (e) => e.url },
-    { label: t("state"), cell: (e) => t(e.active ? "active" : "paused") + (e.disabled_reason ? ` (${e.disabled_reason})` : "") },
-    { label: t("failing-since"), cell: (e) => el("span", { class: "bad" }, time(e.failing_since)) },
+    { label: t("state"), cell: (e) => endpointStatus(e) },
     { label: t("actions"), cell: (e) => button(t("open"), () => go({ organization: e.organization_id, owner: e.owner_id ?? "" }, "endpoints"), { "aria-label": `${t("open")}: ${e.url}` }) },
   ], items), get);
   filter.onchange = act(show);

@@ -1,6 +1,6 @@
 import { call, webhooks } from "./api.js";
 import { el, field, table } from "./dom.js";
-import { button, list, may, reveal, say, submit } from "./page.js";
+import { button, endpointStatus, list, may, reveal, say, submit } from "./page.js";
 import { t } from "./text.js";
 
 const path = `${webhooks}/endpoints`;
@@ -20,7 +20,7 @@ function columns(show, revealed) {
     { label: t("url"), cell: (e) => e.url },
     { label: t("event-types"), cell: (e) => e.event_types.join(", ") },
     { label: t("note"), cell: (e) => e.description },
-    { label: t("state"), cell: (e) => t(e.active ? "active" : "paused") + (e.disabled_reason ? ` (${e.disabled_reason})` : "") },
+    { label: t("state"), cell: (e) => endpointStatus(e) },
     { label: t("actions"), cell: (e) => actions(e, show, revealed) },
   ];
 }

@@ -2,7 +2,7 @@
 
 import { call, Declined, query } from "./api.js";
 import { el, field } from "./dom.js";
-import { t } from "./text.js";
+import { t, time } from "./text.js";
 
 // state is the session, and ended(), which is called when a call finds that it has ended; null where pages have nothing to show
 // without one.
@@ -147,6 +147,12 @@ export async function list(place, path, parameters, name, render, get = (from) =
     replace(place, items.length ? render(items) : el("p", {}, t("nothing")), ...(cursor ? [more] : []));
   }
   await next();
+}
+
+// endpointStatus shows whether an endpoint gets its deliveries, why not, and since when they fail.
+export function endpointStatus(e) {
+  const why = e.status === "failing" ? ` ${t("since", { time: time(e.failing_since) })}` : e.disabled_reason ? ` (${e.disabled_reason})` : "";
+  return el("span", { class: ["failing", "disabled"].includes(e.status) ? "bad" : "" }, t(e.status) + why);
 }
 
 export function statusText(status) {

@@ -57,6 +57,15 @@ func (m *Memory) AddOf(organization string, name channel.Name, lane string, life
 	return id
 }
 
+// AddDevice is Add for a registered device.
+func (m *Memory) AddDevice(device uuid.UUID, lifetime time.Duration) uuid.UUID {
+	id := m.AddOf("acme", channel.Slack, "", lifetime)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows[len(m.rows)-1].Subscription = &device
+	return id
+}
+
 func (m *Memory) now() time.Time { return time.Now().Add(m.ahead) }
 
 // Pass advances the clock.

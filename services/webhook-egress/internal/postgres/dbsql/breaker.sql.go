@@ -17,10 +17,12 @@ FROM flow
 WHERE flow_id = ANY (ARRAY(
     SELECT found.flow_id
     FROM (SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
-                 unnest($3::integer[]) AS port) AS target
+                 unnest($3::integer[]) AS port, unnest($4::bigint[]) AS flow_id) AS target
     CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f
-                        WHERE f.organization_id = target.organization_id AND f.host = target.host AND f.port = target.port
-                        OFFSET 0) AS found))
+                        WHERE target.flow_id = 0 AND f.organization_id = target.organization_id AND f.host = target.host
+                          AND f.port = target.port
+                        OFFSET 0) AS found)
+    || $4::bigint[])
   AND NOT paused AND (ready_at < 'infinity' OR state = 'open')
 ORDER BY flow_id
 FOR NO KEY UPDATE
@@ -30,12 +32,18 @@ type LockTargetsParams struct {
 	Organizations []string
 	Hosts         []string
 	Ports         []int32
+	TargetFlows   []int64
 }
 
-// LockTargets returns the flows that a change of a target's circuit concerns: those with waiting rows and parked
-// ones. It locks them in order, to avoid deadlocks between settles.
+// LockTargets returns the flows that changes of circuits concern, of those with waiting rows and parked ones: every flow
+// of a host (flow_id 0), or one. It locks them in order, to avoid deadlocks between settles.
 func (q *Queries) LockTargets(ctx context.Context, arg LockTargetsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, lockTargets, arg.Organizations, arg.Hosts, arg.Ports)
+	rows, err := q.db.Query(ctx, lockTargets,
+		arg.Organizations,
+		arg.Hosts,
+		arg.Ports,
+		arg.TargetFlows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -55,41 +63,61 @@ func (q *Queries) LockTargets(ctx context.Context, arg LockTargetsParams) ([]int
 }
 
 const moveTargets = `-- name: MoveTargets :exec
+WITH move AS MATERIALIZED (
+    SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
+           unnest($3::integer[]) AS port, unnest($4::bigint[]) AS flow_id, unnest($5::text[]) AS phase,
+           unnest($6::interval[]) AS delay, unnest($7::integer[]) AS opened
+), locked AS MATERIALIZED (
+    SELECT f.flow_id, f.organization_id, f.host, f.port, h.last_failed_at
+    FROM (SELECT unnest($8::bigint[]) AS flow_id) AS id
+    CROSS JOIN LATERAL (SELECT flow_id, organization_id, host, port FROM flow WHERE flow.flow_id = id.flow_id LIMIT 1) AS f
+    LEFT JOIN LATERAL (SELECT last_failed_at FROM flow_health WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
+), turn AS MATERIALIZED (
+    SELECT l.flow_id, m.flow_id = 0 AS by_host, m.phase, m.opened,
+           now() + m.delay + CASE WHEN m.flow_id = 0 AND m.phase = 'open' THEN
+               interval '1 millisecond' * least(row_number() OVER (
+                   PARTITION BY m.organization_id, m.host, m.port, m.flow_id ORDER BY l.last_failed_at NULLS FIRST, l.flow_id) - 1, 5000)
+               ELSE interval '0' END AS at
+    FROM locked AS l
+    JOIN move AS m ON m.organization_id = l.organization_id AND m.host = l.host AND m.port = l.port AND m.flow_id IN (0, l.flow_id)
+)
 UPDATE flow f
-SET state = CASE WHEN move.phase = '' THEN 'closed' ELSE 'open' END,
-    parked_reason = CASE WHEN move.phase <> '' THEN 'breaker_open' END,
-    parked_until = CASE WHEN move.phase = '' THEN '-infinity' ELSE now() + move.delay END,
-    ready_at = CASE WHEN f.ready_at = 'infinity' THEN f.ready_at ELSE now() + move.delay END,
-    opened = CASE WHEN move.phase = '' THEN 0 ELSE move.opened END
-FROM (SELECT unnest($2::text[]) AS organization_id, unnest($3::text[]) AS host,
-             unnest($4::integer[]) AS port, unnest($5::text[]) AS phase,
-             unnest($6::interval[]) AS delay, unnest($7::integer[]) AS opened) AS move
-WHERE f.flow_id = ANY ($1::bigint[])
-  AND f.organization_id = ANY (ARRAY[move.organization_id]) AND f.host = move.host AND f.port = move.port
-  AND (move.phase = 'open' AND f.state = 'closed' OR f.parked_reason = 'breaker_open')
+SET state = CASE WHEN turn.phase = '' THEN 'closed' ELSE 'open' END,
+    parked_reason = CASE WHEN turn.phase <> '' THEN 'breaker_open' END,
+    parked_until = CASE WHEN turn.phase = '' THEN '-infinity' ELSE turn.at END,
+    ready_at = CASE WHEN f.ready_at = 'infinity' THEN f.ready_at ELSE turn.at END,
+    opened = CASE WHEN turn.phase = '' THEN 0 ELSE turn.opened END,
+    parked_by_host = turn.by_host AND turn.phase <> ''
+FROM turn
+WHERE f.flow_id = ANY (ARRAY[turn.flow_id])
+  AND (turn.phase = 'open' AND (f.state = 'closed' OR f.parked_reason = 'breaker_open' AND f.parked_until < turn.at)
+       OR f.parked_reason = 'breaker_open' AND f.parked_by_host = turn.by_host)
 `
 
 type MoveTargetsParams struct {
-	FlowIds       []int64
 	Organizations []string
 	Hosts         []string
 	Ports         []int32
+	TargetFlows   []int64
 	Phases        []string
 	Delays        []time.Duration
 	Opened        []int32
+	FlowIds       []int64
 }
 
-// MoveTargets parks, wakes or releases flows according to the circuit of their target. A flow that is parked for
-// another reason stays parked.
+// MoveTargets parks, wakes or releases flows according to their circuit or their host's. A flow that is parked for another
+// reason, or by the other circuit for longer, stays parked. The flows of a host become ready one after the other, those
+// first whose last failure is the longest ago, so that probes take turns.
 func (q *Queries) MoveTargets(ctx context.Context, arg MoveTargetsParams) error {
 	_, err := q.db.Exec(ctx, moveTargets,
-		arg.FlowIds,
 		arg.Organizations,
 		arg.Hosts,
 		arg.Ports,
+		arg.TargetFlows,
 		arg.Phases,
 		arg.Delays,
 		arg.Opened,
+		arg.FlowIds,
 	)
 	return err
 }

@@ -8,6 +8,8 @@ package dbsql
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const nextOpenTargets = `-- name: NextOpenTargets :many
@@ -143,18 +145,21 @@ const readTargets = `-- name: ReadTargets :many
 SELECT wanted.organization_id::text AS organization_id, wanted.host::text AS host, wanted.port::integer AS port,
        of.waiting::boolean AS waiting, coalesce(of.opened_at, 'epoch')::timestamptz AS opened_at,
        coalesce(of.parked_until, 'epoch')::timestamptz AS parked_until, coalesce(of.opened, 0)::integer AS opened,
-       of.endpoints::integer AS endpoints, coalesce(of.failures, 0)::integer AS failures,
+       of.waiting_flows::integer AS waiting_flows, of.endpoints::integer AS endpoints, coalesce(of.failures, 0)::integer AS failures,
        coalesce(of.last_failed_at, 'epoch')::timestamptz AS last_failed_at,
        coalesce(of.last_delivered_at, 'epoch')::timestamptz AS last_delivered_at
 FROM (SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
              unnest($3::integer[]) AS port) AS wanted
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE f.broken) > 0 AS waiting, min(f.circuit_opened_at) AS opened_at,
-           max(f.parked_until) FILTER (WHERE f.broken) AS parked_until, max(f.opened) AS opened,
-           count(*) FILTER (WHERE f.endpoint_id IS NOT NULL AND NOT f.paused) AS endpoints,
+    SELECT count(*) FILTER (WHERE f.broken AND f.parked_by_host) > 0 AS waiting,
+           min(f.circuit_opened_at) FILTER (WHERE f.parked_by_host) AS opened_at,
+           max(f.parked_until) FILTER (WHERE f.broken AND f.parked_by_host) AS parked_until,
+           max(f.opened) FILTER (WHERE f.broken AND f.parked_by_host) AS opened,
+           count(*) FILTER (WHERE f.broken AND NOT f.parked_by_host) AS waiting_flows,
+           count(*) FILTER (WHERE f.endpoint_id IS NOT NULL AND NOT f.of_path AND NOT f.paused) AS endpoints,
            max(h.consecutive_failures) AS failures, max(h.last_failed_at) AS last_failed_at,
            max(h.last_delivered_at) AS last_delivered_at
-    FROM (SELECT flow_id, endpoint_id, paused, opened, parked_until, circuit_opened_at, coalesce(parked_reason = 'breaker_open', false) AS broken
+    FROM (SELECT flow_id, endpoint_id, of_path, paused, parked_by_host, opened, parked_until, circuit_opened_at, coalesce(parked_reason = 'breaker_open', false) AS broken
           FROM flow
           WHERE flow.organization_id = wanted.organization_id AND flow.host = wanted.host AND flow.port = wanted.port
           LIMIT $4::integer) AS f
@@ -179,6 +184,7 @@ type ReadTargetsRow struct {
 	OpenedAt        time.Time
 	ParkedUntil     time.Time
 	Opened          int32
+	WaitingFlows    int32
 	Endpoints       int32
 	Failures        int32
 	LastFailedAt    time.Time
@@ -209,7 +215,88 @@ func (q *Queries) ReadTargets(ctx context.Context, arg ReadTargetsParams) ([]Rea
 			&i.OpenedAt,
 			&i.ParkedUntil,
 			&i.Opened,
+			&i.WaitingFlows,
 			&i.Endpoints,
+			&i.Failures,
+			&i.LastFailedAt,
+			&i.LastDeliveredAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readWaitingFlows = `-- name: ReadWaitingFlows :many
+SELECT of.organization_id, of.host, of.port, of.flow_id, (CASE WHEN NOT of.of_path THEN of.endpoint_id END)::uuid AS endpoint_id,
+       coalesce(of.circuit_opened_at, 'epoch')::timestamptz AS opened_at, of.parked_until, of.opened,
+       coalesce(h.consecutive_failures, 0)::integer AS failures, coalesce(h.last_failed_at, 'epoch')::timestamptz AS last_failed_at,
+       coalesce(h.last_delivered_at, 'epoch')::timestamptz AS last_delivered_at
+FROM (SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
+             unnest($3::integer[]) AS port) AS wanted
+CROSS JOIN LATERAL (
+    SELECT f.organization_id, f.host, f.port, f.flow_id, f.endpoint_id, f.of_path, f.circuit_opened_at, f.parked_until, f.opened
+    FROM flow AS f
+    WHERE f.organization_id = wanted.organization_id AND f.host = wanted.host AND f.port = wanted.port
+      AND f.parked_reason = 'breaker_open' AND NOT f.parked_by_host
+    ORDER BY f.circuit_opened_at, f.flow_id
+    LIMIT $4::integer
+) AS of
+LEFT JOIN LATERAL (SELECT consecutive_failures, last_failed_at, last_delivered_at FROM flow_health
+                   WHERE flow_health.flow_id = of.flow_id LIMIT 1) AS h ON true
+ORDER BY of.organization_id, of.host, of.port, of.circuit_opened_at, of.flow_id
+`
+
+type ReadWaitingFlowsParams struct {
+	Organizations []string
+	Hosts         []string
+	Ports         []int32
+	Most          int32
+}
+
+type ReadWaitingFlowsRow struct {
+	OrganizationID  string
+	Host            string
+	Port            int32
+	FlowID          int64
+	EndpointID      pgtype.UUID
+	OpenedAt        time.Time
+	ParkedUntil     time.Time
+	Opened          int32
+	Failures        int32
+	LastFailedAt    time.Time
+	LastDeliveredAt time.Time
+}
+
+// ReadWaitingFlows returns the flows of targets that wait for their own circuit, at most so many of each, those that have
+// waited longest first. The epoch stands for no time.
+func (q *Queries) ReadWaitingFlows(ctx context.Context, arg ReadWaitingFlowsParams) ([]ReadWaitingFlowsRow, error) {
+	rows, err := q.db.Query(ctx, readWaitingFlows,
+		arg.Organizations,
+		arg.Hosts,
+		arg.Ports,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadWaitingFlowsRow
+	for rows.Next() {
+		var i ReadWaitingFlowsRow
+		if err := rows.Scan(
+			&i.OrganizationID,
+			&i.Host,
+			&i.Port,
+			&i.FlowID,
+			&i.EndpointID,
+			&i.OpenedAt,
+			&i.ParkedUntil,
+			&i.Opened,
 			&i.Failures,
 			&i.LastFailedAt,
 			&i.LastDeliveredAt,

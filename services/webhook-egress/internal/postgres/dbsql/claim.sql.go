@@ -55,7 +55,7 @@ const pickFlows = `-- name: PickFlows :many
 SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
-       opened, rate_per_second, floor, (floor_at < now() - $1::interval)::boolean AS floor_old
+       opened, parked_by_host, ready_at, rate_per_second, floor, (floor_at < now() - $1::interval)::boolean AS floor_old
 FROM flow
 WHERE ready_at <= now()
   AND ready_at < 'infinity'
@@ -83,6 +83,8 @@ type PickFlowsRow struct {
 	ParkedReason   string
 	ParkedUntil    time.Time
 	Opened         int32
+	ParkedByHost   bool
+	ReadyAt        time.Time
 	RatePerSecond  float64
 	Floor          time.Time
 	FloorOld       bool
@@ -113,6 +115,8 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 			&i.ParkedReason,
 			&i.ParkedUntil,
 			&i.Opened,
+			&i.ParkedByHost,
+			&i.ReadyAt,
 			&i.RatePerSecond,
 			&i.Floor,
 			&i.FloorOld,

@@ -131,6 +131,49 @@ func (q *Queries) AddFlows(ctx context.Context, arg AddFlowsParams) error {
 	return err
 }
 
+const addPathFlows = `-- name: AddPathFlows :exec
+WITH wanted AS MATERIALIZED (
+    SELECT unnest($1::uuid[]) AS path_id, unnest($2::text[]) AS organization_id,
+           unnest($3::text[]) AS scheme, unnest($4::text[]) AS host, unnest($5::integer[]) AS port
+), few AS MATERIALIZED (
+    SELECT o.organization_id
+    FROM (SELECT DISTINCT wanted.organization_id FROM wanted) AS o
+    CROSS JOIN LATERAL (SELECT count(*) AS number
+                        FROM (SELECT FROM flow AS f
+                              WHERE f.organization_id = o.organization_id AND f.of_path LIMIT $6::integer) AS f) AS paths
+    WHERE paths.number < $6::integer
+)
+INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, of_path)
+SELECT w.organization_id, w.scheme, w.host, w.port, w.path_id, true
+FROM wanted AS w
+WHERE w.organization_id = ANY (ARRAY(SELECT few.organization_id FROM few))
+ORDER BY w.path_id
+ON CONFLICT DO NOTHING
+`
+
+type AddPathFlowsParams struct {
+	PathIds       []pgtype.UUID
+	Organizations []string
+	Schemes       []string
+	Hosts         []string
+	Ports         []int32
+	Most          int32
+}
+
+// AddPathFlows adds flows of paths to organizations that have fewer than most. It inserts in order, so that two batches
+// with the same new flows do not deadlock.
+func (q *Queries) AddPathFlows(ctx context.Context, arg AddPathFlowsParams) error {
+	_, err := q.db.Exec(ctx, addPathFlows,
+		arg.PathIds,
+		arg.Organizations,
+		arg.Schemes,
+		arg.Hosts,
+		arg.Ports,
+		arg.Most,
+	)
+	return err
+}
+
 const advanceFlows = `-- name: AdvanceFlows :exec
 UPDATE flow f
 SET ready_at = least(f.ready_at, greatest(earlier.due_at, f.parked_until)), floor = least(f.floor, earlier.due_at)
@@ -253,6 +296,50 @@ func (q *Queries) LockFlows(ctx context.Context, arg LockFlowsParams) ([]LockFlo
 			&i.Scheme,
 			&i.Host,
 			&i.Port,
+			&i.Metered,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockPathFlows = `-- name: LockPathFlows :many
+SELECT flow_id, organization_id, endpoint_id, (state = 'open')::boolean AS metered
+FROM flow
+WHERE flow_id = ANY (ARRAY(
+    SELECT found.flow_id
+    FROM (SELECT unnest($1::uuid[]) AS path_id) AS wanted
+    CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f WHERE f.endpoint_id = wanted.path_id LIMIT 1) AS found))
+ORDER BY flow_id
+FOR KEY SHARE
+`
+
+type LockPathFlowsRow struct {
+	FlowID         int64
+	OrganizationID string
+	EndpointID     pgtype.UUID
+	Metered        bool
+}
+
+// LockPathFlows is LockFlows for the flows of paths.
+func (q *Queries) LockPathFlows(ctx context.Context, pathIds []pgtype.UUID) ([]LockPathFlowsRow, error) {
+	rows, err := q.db.Query(ctx, lockPathFlows, pathIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockPathFlowsRow
+	for rows.Next() {
+		var i LockPathFlowsRow
+		if err := rows.Scan(
+			&i.FlowID,
+			&i.OrganizationID,
+			&i.EndpointID,
 			&i.Metered,
 		); err != nil {
 			return nil, err

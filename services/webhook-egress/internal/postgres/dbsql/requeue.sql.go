@@ -100,10 +100,10 @@ func (q *Queries) LockEnded(ctx context.Context, arg LockEndedParams) ([]LockEnd
 }
 
 const readFlowsOf = `-- name: ReadFlowsOf :many
-SELECT d.id, d.organization_id, d.url, coalesce(e.flow_id, 0)::bigint AS flow_id,
+SELECT d.id, d.organization_id, d.url, d.ordering_key, coalesce(e.flow_id, 0)::bigint AS flow_id,
        (d.test OR d.endpoint_id IS NULL)::boolean AS direct
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT id, organization_id, url, endpoint_id, test FROM deliveries
+CROSS JOIN LATERAL (SELECT id, organization_id, url, ordering_key, endpoint_id, test FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN LATERAL (SELECT flow_id FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
 `
@@ -117,6 +117,7 @@ type ReadFlowsOfRow struct {
 	ID             pgtype.UUID
 	OrganizationID string
 	Url            string
+	OrderingKey    *string
 	FlowID         int64
 	Direct         bool
 }
@@ -136,6 +137,7 @@ func (q *Queries) ReadFlowsOf(ctx context.Context, arg ReadFlowsOfParams) ([]Rea
 			&i.ID,
 			&i.OrganizationID,
 			&i.Url,
+			&i.OrderingKey,
 			&i.FlowID,
 			&i.Direct,
 		); err != nil {

@@ -219,9 +219,10 @@ func (q *Queries) OpenFlows(ctx context.Context, flowIds []int64) error {
 
 const parkFlows = `-- name: ParkFlows :exec
 UPDATE flow f
-SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay
+SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay,
+    parked_by_host = p.by_host
 FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::text[]) AS reason,
-             unnest($3::interval[]) AS delay) AS p
+             unnest($3::interval[]) AS delay, unnest($4::boolean[]) AS by_host) AS p
 WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND NOT f.paused
 `
 
@@ -229,10 +230,16 @@ type ParkFlowsParams struct {
 	FlowIds []int64
 	Reasons []string
 	Delays  []time.Duration
+	ByHost  []bool
 }
 
 func (q *Queries) ParkFlows(ctx context.Context, arg ParkFlowsParams) error {
-	_, err := q.db.Exec(ctx, parkFlows, arg.FlowIds, arg.Reasons, arg.Delays)
+	_, err := q.db.Exec(ctx, parkFlows,
+		arg.FlowIds,
+		arg.Reasons,
+		arg.Delays,
+		arg.ByHost,
+	)
 	return err
 }
 

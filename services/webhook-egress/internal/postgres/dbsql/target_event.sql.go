@@ -16,7 +16,7 @@ WITH idle AS MATERIALIZED (
     FROM target_circuit AS t
     LEFT JOIN LATERAL (SELECT f.flow_id
                        FROM (SELECT flow_id, parked_reason, ready_at FROM flow
-                             WHERE flow.organization_id = t.organization_id AND flow.host = t.host AND flow.port = t.port
+                             WHERE (flow.endpoint_id IS NULL OR flow.of_path) AND flow.organization_id = t.organization_id AND flow.host = t.host AND flow.port = t.port
                              OFFSET 0) AS f
                        WHERE f.parked_reason = 'breaker_open' AND f.ready_at < 'infinity'
                        LIMIT 1) AS waiting ON true
@@ -50,13 +50,14 @@ func (q *Queries) CloseForgottenTargets(ctx context.Context, arg CloseForgottenT
 const reportTargets = `-- name: ReportTargets :exec
 WITH move AS MATERIALIZED (
     SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host, unnest($3::integer[]) AS port,
-           unnest($4::text[]) AS phase
+           unnest($4::bigint[]) AS flow_id, unnest($5::text[]) AS phase
 ), opened AS (
     INSERT INTO target_circuit AS c (organization_id, host, port)
-    SELECT m.organization_id, m.host, m.port
+    SELECT DISTINCT m.organization_id, m.host, m.port
     FROM move AS m
     CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f
-                        WHERE f.organization_id = m.organization_id AND f.host = m.host AND f.port = m.port AND f.endpoint_id IS NULL
+                        WHERE f.organization_id = m.organization_id AND f.host = m.host AND f.port = m.port
+                          AND (f.endpoint_id IS NULL OR f.of_path) AND m.flow_id IN (0, f.flow_id)
                         LIMIT 1) AS direct
     WHERE m.phase <> ''
     ORDER BY m.organization_id, m.host, m.port
@@ -64,7 +65,13 @@ WITH move AS MATERIALIZED (
     RETURNING c.organization_id, c.host, c.port, c.opened_at, c.opened_at = c.seen_at AS new
 ), closed AS (
     DELETE FROM target_circuit AS c
-    USING (SELECT m.organization_id, m.host, m.port FROM move AS m WHERE m.phase = '' ORDER BY m.organization_id, m.host, m.port) AS m
+    USING (SELECT DISTINCT m.organization_id, m.host, m.port FROM move AS m
+           LEFT JOIN LATERAL (SELECT f.flow_id FROM flow f
+                              WHERE f.organization_id = m.organization_id AND f.host = m.host AND f.port = m.port
+                                AND f.parked_reason = 'breaker_open' AND (f.endpoint_id IS NULL OR f.of_path)
+                              LIMIT 1) AS waiting ON true
+           WHERE m.phase = '' AND waiting.flow_id IS NULL
+           ORDER BY m.organization_id, m.host, m.port) AS m
     WHERE c.organization_id = ANY (ARRAY[m.organization_id]) AND c.host = m.host AND c.port = m.port
     RETURNING c.organization_id, c.host, c.port, c.opened_at
 )
@@ -78,16 +85,19 @@ type ReportTargetsParams struct {
 	Organizations []string
 	Hosts         []string
 	Ports         []int32
+	TargetFlows   []int64
 	Phases        []string
 }
 
-// ReportTargets records which circuits of targets are open, and an event for each that opened and has deliveries without
-// an endpoint, or that closed. It locks in order, to avoid deadlocks between settles.
+// ReportTargets runs after MoveTargets, as a separate statement, so that it sees which flows wait. It records at which
+// targets circuits of deliveries without an endpoint are open, the host's or those of paths, and an event where the first
+// opened or the last closed. It locks in order, to avoid deadlocks between settles.
 func (q *Queries) ReportTargets(ctx context.Context, arg ReportTargetsParams) error {
 	_, err := q.db.Exec(ctx, reportTargets,
 		arg.Organizations,
 		arg.Hosts,
 		arg.Ports,
+		arg.TargetFlows,
 		arg.Phases,
 	)
 	return err

@@ -128,9 +128,46 @@ type ListIdleFlowsParams struct {
 	Page int32
 }
 
-// ListIdleFlows returns flows without an endpoint and without activity for a long time.
+// ListIdleFlows returns flows of hosts without activity for a long time.
 func (q *Queries) ListIdleFlows(ctx context.Context, arg ListIdleFlowsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, listIdleFlows, arg.Idle, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var flow_id int64
+		if err := rows.Scan(&flow_id); err != nil {
+			return nil, err
+		}
+		items = append(items, flow_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listIdlePathFlows = `-- name: ListIdlePathFlows :many
+SELECT f.flow_id
+FROM flow f
+LEFT JOIN LATERAL (SELECT last_delivered_at, last_failed_at FROM flow_health
+                   WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
+WHERE f.of_path AND f.ready_at = 'infinity' AND f.created_at < now() - $1::interval
+  AND coalesce(greatest(h.last_delivered_at, h.last_failed_at), f.created_at) < now() - $1::interval
+LIMIT $2
+FOR UPDATE OF f SKIP LOCKED
+`
+
+type ListIdlePathFlowsParams struct {
+	Idle time.Duration
+	Page int32
+}
+
+// ListIdlePathFlows is ListIdleFlows for the flows of paths.
+func (q *Queries) ListIdlePathFlows(ctx context.Context, arg ListIdlePathFlowsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, listIdlePathFlows, arg.Idle, arg.Page)
 	if err != nil {
 		return nil, err
 	}

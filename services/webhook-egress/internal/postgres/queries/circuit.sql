@@ -47,18 +47,21 @@ ORDER BY target.place;
 SELECT wanted.organization_id::text AS organization_id, wanted.host::text AS host, wanted.port::integer AS port,
        of.waiting::boolean AS waiting, coalesce(of.opened_at, 'epoch')::timestamptz AS opened_at,
        coalesce(of.parked_until, 'epoch')::timestamptz AS parked_until, coalesce(of.opened, 0)::integer AS opened,
-       of.endpoints::integer AS endpoints, coalesce(of.failures, 0)::integer AS failures,
+       of.waiting_flows::integer AS waiting_flows, of.endpoints::integer AS endpoints, coalesce(of.failures, 0)::integer AS failures,
        coalesce(of.last_failed_at, 'epoch')::timestamptz AS last_failed_at,
        coalesce(of.last_delivered_at, 'epoch')::timestamptz AS last_delivered_at
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
              unnest(@ports::integer[]) AS port) AS wanted
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE f.broken) > 0 AS waiting, min(f.circuit_opened_at) AS opened_at,
-           max(f.parked_until) FILTER (WHERE f.broken) AS parked_until, max(f.opened) AS opened,
-           count(*) FILTER (WHERE f.endpoint_id IS NOT NULL AND NOT f.paused) AS endpoints,
+    SELECT count(*) FILTER (WHERE f.broken AND f.parked_by_host) > 0 AS waiting,
+           min(f.circuit_opened_at) FILTER (WHERE f.parked_by_host) AS opened_at,
+           max(f.parked_until) FILTER (WHERE f.broken AND f.parked_by_host) AS parked_until,
+           max(f.opened) FILTER (WHERE f.broken AND f.parked_by_host) AS opened,
+           count(*) FILTER (WHERE f.broken AND NOT f.parked_by_host) AS waiting_flows,
+           count(*) FILTER (WHERE f.endpoint_id IS NOT NULL AND NOT f.of_path AND NOT f.paused) AS endpoints,
            max(h.consecutive_failures) AS failures, max(h.last_failed_at) AS last_failed_at,
            max(h.last_delivered_at) AS last_delivered_at
-    FROM (SELECT flow_id, endpoint_id, paused, opened, parked_until, circuit_opened_at, coalesce(parked_reason = 'breaker_open', false) AS broken
+    FROM (SELECT flow_id, endpoint_id, of_path, paused, parked_by_host, opened, parked_until, circuit_opened_at, coalesce(parked_reason = 'breaker_open', false) AS broken
           FROM flow
           WHERE flow.organization_id = wanted.organization_id AND flow.host = wanted.host AND flow.port = wanted.port
           LIMIT @most::integer) AS f
@@ -66,3 +69,24 @@ CROSS JOIN LATERAL (
                        WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
 ) AS of
 ORDER BY wanted.organization_id, wanted.host, wanted.port;
+
+-- name: ReadWaitingFlows :many
+-- ReadWaitingFlows returns the flows of targets that wait for their own circuit, at most so many of each, those that have
+-- waited longest first. The epoch stands for no time.
+SELECT of.organization_id, of.host, of.port, of.flow_id, (CASE WHEN NOT of.of_path THEN of.endpoint_id END)::uuid AS endpoint_id,
+       coalesce(of.circuit_opened_at, 'epoch')::timestamptz AS opened_at, of.parked_until, of.opened,
+       coalesce(h.consecutive_failures, 0)::integer AS failures, coalesce(h.last_failed_at, 'epoch')::timestamptz AS last_failed_at,
+       coalesce(h.last_delivered_at, 'epoch')::timestamptz AS last_delivered_at
+FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
+             unnest(@ports::integer[]) AS port) AS wanted
+CROSS JOIN LATERAL (
+    SELECT f.organization_id, f.host, f.port, f.flow_id, f.endpoint_id, f.of_path, f.circuit_opened_at, f.parked_until, f.opened
+    FROM flow AS f
+    WHERE f.organization_id = wanted.organization_id AND f.host = wanted.host AND f.port = wanted.port
+      AND f.parked_reason = 'breaker_open' AND NOT f.parked_by_host
+    ORDER BY f.circuit_opened_at, f.flow_id
+    LIMIT @most::integer
+) AS of
+LEFT JOIN LATERAL (SELECT consecutive_failures, last_failed_at, last_delivered_at FROM flow_health
+                   WHERE flow_health.flow_id = of.flow_id LIMIT 1) AS h ON true
+ORDER BY of.organization_id, of.host, of.port, of.circuit_opened_at, of.flow_id;

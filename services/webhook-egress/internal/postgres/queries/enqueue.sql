@@ -22,6 +22,38 @@ SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[
 ORDER BY organization_id, host, port, scheme
 ON CONFLICT DO NOTHING;
 
+-- name: LockPathFlows :many
+-- LockPathFlows is LockFlows for the flows of paths.
+SELECT flow_id, organization_id, endpoint_id, (state = 'open')::boolean AS metered
+FROM flow
+WHERE flow_id = ANY (ARRAY(
+    SELECT found.flow_id
+    FROM (SELECT unnest(@path_ids::uuid[]) AS path_id) AS wanted
+    CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f WHERE f.endpoint_id = wanted.path_id LIMIT 1) AS found))
+ORDER BY flow_id
+FOR KEY SHARE;
+
+-- name: AddPathFlows :exec
+-- AddPathFlows adds flows of paths to organizations that have fewer than most. It inserts in order, so that two batches
+-- with the same new flows do not deadlock.
+WITH wanted AS MATERIALIZED (
+    SELECT unnest(@path_ids::uuid[]) AS path_id, unnest(@organizations::text[]) AS organization_id,
+           unnest(@schemes::text[]) AS scheme, unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port
+), few AS MATERIALIZED (
+    SELECT o.organization_id
+    FROM (SELECT DISTINCT wanted.organization_id FROM wanted) AS o
+    CROSS JOIN LATERAL (SELECT count(*) AS number
+                        FROM (SELECT FROM flow AS f
+                              WHERE f.organization_id = o.organization_id AND f.of_path LIMIT @most::integer) AS f) AS paths
+    WHERE paths.number < @most::integer
+)
+INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, of_path)
+SELECT w.organization_id, w.scheme, w.host, w.port, w.path_id, true
+FROM wanted AS w
+WHERE w.organization_id = ANY (ARRAY(SELECT few.organization_id FROM few))
+ORDER BY w.path_id
+ON CONFLICT DO NOTHING;
+
 -- name: ClaimKeys :many
 -- ClaimKeys returns the ids of the deliveries that won their key. It waits for a key that another transaction holds,
 -- and takes over expired ones.

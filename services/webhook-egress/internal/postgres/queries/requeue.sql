@@ -1,10 +1,10 @@
 -- name: ReadFlowsOf :many
 -- ReadFlowsOf returns the flows of deliveries: that of the endpoint, or that of the URL. A test uses the flow of its
 -- URL.
-SELECT d.id, d.organization_id, d.url, coalesce(e.flow_id, 0)::bigint AS flow_id,
+SELECT d.id, d.organization_id, d.url, d.ordering_key, coalesce(e.flow_id, 0)::bigint AS flow_id,
        (d.test OR d.endpoint_id IS NULL)::boolean AS direct
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT id, organization_id, url, endpoint_id, test FROM deliveries
+CROSS JOIN LATERAL (SELECT id, organization_id, url, ordering_key, endpoint_id, test FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN LATERAL (SELECT flow_id FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true;
 

@@ -72,9 +72,10 @@ ON CONFLICT DO NOTHING;
 
 -- name: ParkFlows :exec
 UPDATE flow f
-SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay
+SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay,
+    parked_by_host = p.by_host
 FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@reasons::text[]) AS reason,
-             unnest(@delays::interval[]) AS delay) AS p
+             unnest(@delays::interval[]) AS delay, unnest(@by_host::boolean[]) AS by_host) AS p
 WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND NOT f.paused;
 
 -- name: OpenFlows :exec

@@ -39,12 +39,23 @@ SELECT coalesce(drop_oldest_day((now() - @retention::interval)::date), 'epoch'):
 SELECT set_config('lock_timeout', @timeout::text, true);
 
 -- name: ListIdleFlows :many
--- ListIdleFlows returns flows without an endpoint and without activity for a long time.
+-- ListIdleFlows returns flows of hosts without activity for a long time.
 SELECT f.flow_id
 FROM flow f
 LEFT JOIN LATERAL (SELECT last_delivered_at, last_failed_at FROM flow_health
                    WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
 WHERE f.endpoint_id IS NULL AND f.ready_at = 'infinity' AND f.created_at < now() - @idle::interval
+  AND coalesce(greatest(h.last_delivered_at, h.last_failed_at), f.created_at) < now() - @idle::interval
+LIMIT @page
+FOR UPDATE OF f SKIP LOCKED;
+
+-- name: ListIdlePathFlows :many
+-- ListIdlePathFlows is ListIdleFlows for the flows of paths.
+SELECT f.flow_id
+FROM flow f
+LEFT JOIN LATERAL (SELECT last_delivered_at, last_failed_at FROM flow_health
+                   WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
+WHERE f.of_path AND f.ready_at = 'infinity' AND f.created_at < now() - @idle::interval
   AND coalesce(greatest(h.last_delivered_at, h.last_failed_at), f.created_at) < now() - @idle::interval
 LIMIT @page
 FOR UPDATE OF f SKIP LOCKED;

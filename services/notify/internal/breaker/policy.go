@@ -1,0 +1,131 @@
+package breaker
+
+import (
+	"slices"
+	"time"
+
+	"switchyard.dev/services/platform/alive"
+)
+
+// window is how long a lane counts as answered. While another one of its host does, a lane's failures open no circuit
+// of the host.
+const window = time.Minute
+
+// Policy holds when a circuit opens, and for how long.
+type Policy struct {
+	// Failures is how many failures in a row open the circuit.
+	Failures int
+	// Pause is how long a circuit stays open the first time; it doubles each further time up to MaxPause. Each pause
+	// is up to a fifth longer or shorter.
+	Pause, MaxPause time.Duration
+}
+
+// State is the state of a circuit. The zero State is a closed circuit without failures.
+type State struct {
+	// Row counts failures in a row, Opened how often in a row the circuit has opened.
+	Row    int `json:"row,omitempty"`
+	Opened int `json:"opened,omitempty"`
+	// Until is when an open circuit is probed, by one attempt that ends before ProbeEnds.
+	Until     time.Time `json:"until,omitzero"`
+	ProbeEnds time.Time `json:"probe_ends,omitzero"`
+	// Changed is when the state last changed; it orders copies.
+	Changed time.Time `json:"changed,omitzero"`
+
+	// Of a host: the lanes whose last attempt was answered, those whose probes failed, the last one first, and until
+	// when one of its lanes may have failures.
+	Answered   alive.Flows `json:"answered,omitzero"`
+	Probed     probed      `json:"probed,omitzero"`
+	LanesUntil time.Time   `json:"lanes_until,omitzero"`
+}
+
+// probed are numbers of lanes; zero for none.
+type probed [8]uint64
+
+// turn returns how many lanes come before one, because their probes failed longer ago or didn't.
+func (p probed) turn(lane uint64) int {
+	known := slices.Index(p[:], 0)
+	if known < 0 {
+		known = len(p)
+	}
+	if place := slices.Index(p[:known], lane); place >= 0 {
+		return known - place
+	}
+	return 0
+}
+
+// failed returns p with a lane in front.
+func (p probed) failed(lane uint64) probed {
+	rest := slices.DeleteFunc(slices.Clone(p[:]), func(l uint64) bool { return l == lane || l == 0 })
+	next := probed{lane}
+	copy(next[1:], rest)
+	return next
+}
+
+// Open reports whether the circuit is open, so that only probes are admitted.
+func (s State) Open() bool { return !s.Until.IsZero() }
+
+// waiting is the longest time until the next check of a circuit with a probe in flight.
+const waiting = time.Second
+
+// yield is by how much later a lane may probe for each lane before it, unless pauses are too short for that.
+const yield = 200 * time.Millisecond
+
+// Admit decides whether an attempt that ends within lease may begin at now. If not, wait is when to ask again. lane is
+// the number of the attempt's lane for the circuit of a host, else zero: lanes take turns to probe, and one whose probe
+// failed leaves room for the others.
+func (p Policy) Admit(s State, lane uint64, now time.Time, lease time.Duration) (next State, wait time.Duration) {
+	if !s.Open() {
+		return s, 0
+	}
+	turn := time.Duration(0)
+	if lane != 0 {
+		turn = time.Duration(s.Probed.turn(lane)) * min(yield, p.Pause/(2*time.Duration(len(s.Probed))))
+	}
+	// A wait longer than any pause means that the clock was set back.
+	if wait := s.Until.Add(turn).Sub(now); wait > 0 && wait <= 2*p.MaxPause {
+		return s, wait
+	}
+	if wait := s.ProbeEnds.Sub(now); wait > 0 && wait <= lease {
+		return s, min(wait, waiting)
+	}
+	s.ProbeEnds, s.Changed = now.Add(lease), now
+	return s, 0
+}
+
+// Release returns the state after an admitted attempt that says nothing about it.
+func (p Policy) Release(s State, now time.Time) State {
+	if s.Open() && !s.ProbeEnds.IsZero() {
+		s.ProbeEnds, s.Changed = time.Time{}, now
+	}
+	return s
+}
+
+// After returns the state after an attempt of a lane that ended at now; lane is as for Admit, random is in [0, 1). The
+// circuit of a host opens only when each lane with attempts within the window fails: another one's answer shows that the
+// host is alive.
+func (p Policy) After(s State, lane uint64, failed bool, now time.Time, random float64) State {
+	switch {
+	case !failed:
+		if s.Row == 0 && !s.Open() {
+			return s
+		}
+		next := State{Changed: now, Answered: s.Answered, LanesUntil: s.LanesUntil}
+		if lane != 0 {
+			next.Answered = next.Answered.With(lane, now)
+		}
+		return next
+	case s.Open() && s.ProbeEnds.IsZero(): // The attempt began before the circuit opened.
+		return s
+	}
+	s.Row, s.Changed, s.Answered = s.Row+1, now, s.Answered.Without(lane)
+	if s.Row < p.Failures || lane != 0 && !s.Open() && s.Answered.Others(lane, now.Add(-window)) {
+		return s
+	}
+	pause := min(p.Pause<<min(s.Opened, 20), p.MaxPause)
+	pause += time.Duration(float64(pause) * (0.4*random - 0.2))
+	s.Opened, s.Until, s.ProbeEnds = s.Opened+1, now.Add(pause), time.Time{}
+	if lane != 0 {
+		s.Probed = s.Probed.failed(lane)
+	}
+	return s
+}

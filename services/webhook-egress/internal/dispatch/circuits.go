@@ -1,0 +1,93 @@
+package dispatch
+
+import (
+	"context"
+
+	"switchyard.dev/services/platform/retryafter"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+func targetOf(job *delivery.Job) breaker.Target {
+	return breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port, Flow: job.FlowID}
+}
+
+// blocked reports whether a job that a circuit did not admit has to wait for it, with the step that follows.
+func (e *Engine) blocked(job *delivery.Job) (delivery.Step, bool) {
+	if job.Test {
+		return delivery.Step{}, false
+	}
+	target := targetOf(job)
+	if wait, blocked := e.o.Breaker.Blocked(target.OfHost()); blocked && !job.AdmittedByHost {
+		step := delivery.Park(job, delivery.FaultBreakerOpen, wait)
+		step.Host = true
+		return step, true
+	}
+	if wait, blocked := e.o.Breaker.Blocked(target); blocked && !job.Admitted {
+		return delivery.Park(job, delivery.FaultBreakerOpen, wait), true
+	}
+	return delivery.Step{}, false
+}
+
+// reportOutcome reports the outcome of a job to the circuits of its flow and of its host. A failure to reach the host
+// while the host's circuit is not closed counts there alone: once the host is back, the flow need not wait for its own.
+func (e *Engine) reportOutcome(ctx context.Context, r *Result) (own, host breaker.Move) {
+	if r.Attempt == nil || !r.Attempt.Error.OfTarget() {
+		return e.void(ctx, &r.Job)
+	}
+	answer := delivery.Answer{Status: r.Attempt.ResponseCode, Fault: transportFault(r)}
+	target, unreached := targetOf(&r.Job), delivery.HostFailed(answer)
+	toHost := breaker.Report{
+		Event: breaker.Void, Began: r.Attempt.Started, Admitted: r.Job.AdmittedByHost, Flow: uint64(target.Flow),
+	}
+	switch {
+	case unreached:
+		toHost.Event = breaker.Failed
+	case answer.Status != 0:
+		toHost.Event = breaker.Passed
+	}
+	host = e.observed(ctx, breaker.Observation{Target: target.OfHost(), Report: toHost})
+	toFlow := breaker.Report{Event: breaker.Passed, Began: r.Attempt.Started, Admitted: r.Job.Admitted}
+	switch {
+	case unreached && host.State.Phase != breaker.Closed:
+		toFlow.Event = breaker.Void
+	case delivery.TargetFailed(answer):
+		toFlow.Event = breaker.Failed
+		toFlow.RetryAfter = retryafter.Parse(r.Attempt.RetryAfter, e.o.Now(), delivery.MaxDelay)
+	}
+	return e.observed(ctx, breaker.Observation{Target: target, Report: toFlow}), host
+}
+
+// transportFault returns the fault of an attempt that got no response.
+func transportFault(r *Result) delivery.Fault {
+	if r.Attempt.ResponseCode != 0 {
+		return delivery.FaultNone
+	}
+	return r.Attempt.Error
+}
+
+// void reports to the circuits that admitted a job that no request was made for it.
+func (e *Engine) void(ctx context.Context, job *delivery.Job) (own, host breaker.Move) {
+	none := breaker.Report{Event: breaker.Void, Admitted: true}
+	if job.Admitted {
+		own = e.observed(ctx, breaker.Observation{Target: targetOf(job), Report: none})
+	}
+	if job.AdmittedByHost {
+		host = e.observed(ctx, breaker.Observation{Target: targetOf(job).OfHost(), Report: none})
+	}
+	return own, host
+}
+
+func (e *Engine) observed(ctx context.Context, seen breaker.Observation) breaker.Move {
+	if !e.o.Breaker.Note(seen) {
+		return breaker.Move{Target: seen.Target}
+	}
+	move, err := e.observe.Do(ctx, seen)
+	if err != nil { // The engine is stopping.
+		return breaker.Move{Target: seen.Target}
+	}
+	if move.Changed {
+		e.meters.moved(ctx, move)
+	}
+	return move
+}

@@ -1,0 +1,138 @@
+package dispatch_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// badPaths is a host where paths that contain bad get an error, or what fail does, and the others 200.
+func badPaths(t *testing.T, fail http.HandlerFunc) *receiver {
+	t.Helper()
+	return newReceiver(t, func(w http.ResponseWriter, q *http.Request) {
+		if !strings.Contains(q.URL.Path, "bad") {
+			return
+		}
+		if fail != nil {
+			fail(w, q)
+			return
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+}
+
+// arrived counts the requests for a path.
+func (r *receiver) arrived(path string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.requests {
+		if q.URL.Path == path {
+			n++
+		}
+	}
+	return n
+}
+
+func to(r *receiver, path string) delivery.Request {
+	q := request(r)
+	q.URL = r.URL + path
+	return q
+}
+
+// Paths that answer with errors pause only their own deliveries: those to other paths of the host arrive, also if they
+// are accepted while the circuits of the failing ones are open.
+func TestFailingPathsDontStopOthers(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]http.HandlerFunc{
+		"answer 500": nil,
+		"answer 429, later please": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		"break the connection": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := badPaths(t, fail)
+			w := newWorld(t, r)
+			w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, time.Hour, time.Hour
+			n := w.start()
+			w.untilStatus(w.enqueue(n, to(r, "/good/1")), delivery.StatusDelivered)
+			for _, bad := range []string{"/bad/1", "/bad/2", "/bad/3"} {
+				var failing []delivery.ID
+				for range 4 {
+					failing = append(failing, w.enqueue(n, to(r, bad)))
+				}
+				until(t, bad+" waits", func() bool {
+					for _, id := range failing {
+						if w.get(id).LastError != "breaker_open" {
+							return false
+						}
+					}
+					return true
+				})
+			}
+			for range 20 {
+				for _, good := range []string{"/good/1", "/good/2"} {
+					w.untilStatus(w.enqueue(n, to(r, good)), delivery.StatusDelivered)
+				}
+			}
+			for _, bad := range []string{"/bad/1", "/bad/2", "/bad/3"} {
+				if n := r.arrived(bad); n > 8 {
+					t.Errorf("%d requests for %s, whose circuit is open", n, bad)
+				}
+			}
+		})
+	}
+}
+
+// While no answer comes from a host, all its flows are parked: what waits there costs no attempt. One answer, to
+// whichever flow has its turn, lets all out, also while a path still hangs up.
+func TestHostThatGivesNoAnswer(t *testing.T) {
+	t.Parallel()
+	var mended atomic.Bool
+	r := newReceiver(t, func(_ http.ResponseWriter, q *http.Request) {
+		if !mended.Load() || strings.Contains(q.URL.Path, "bad") {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	w := newWorld(t, r)
+	w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, 300*time.Millisecond, time.Second
+	n := w.start()
+	paths := []string{"/bad", "/1", "/2", "/3"}
+	var good []delivery.ID
+	for _, path := range paths {
+		for range 10 {
+			q := to(r, path)
+			q.MaxAttempts = new(20)
+			if id := w.enqueue(n, q); path != "/bad" {
+				good = append(good, id)
+			}
+		}
+	}
+	until(t, "all flows wait for the host", func() bool {
+		return w.count("SELECT count(*) FROM flow WHERE parked_reason = 'breaker_open' AND parked_by_host") == len(paths)
+	})
+	before := r.count()
+	until(t, "it is tried three times", func() bool { return r.count() >= before+3 })
+	if n := r.count() - before; n > 5 {
+		t.Errorf("%d requests, want one after each pause", n)
+	}
+	tried := 0
+	for _, path := range paths {
+		if r.arrived(path) > 0 {
+			tried++
+		}
+	}
+	if tried < 3 {
+		t.Errorf("%d of %d flows were tried: they don't take turns", tried, len(paths))
+	}
+	mended.Store(true)
+	for _, id := range good {
+		w.untilStatus(id, delivery.StatusDelivered)
+	}
+}
