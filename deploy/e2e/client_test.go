@@ -13,6 +13,7 @@ import (
 	"maps"
 	"mime/multipart"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,11 +130,19 @@ func (c client) do(t *testing.T, method, path string, body any) answer {
 	return a
 }
 
+// amountField matches a JSON number of cents. One of more digits than a float64 holds was computed in binary fractions.
+var amountField = regexp.MustCompile(`"[a-z_]*cents[a-z_]*" ?: ?-?([0-9][0-9.]*)`)
+
 func (c client) unrecorded(t *testing.T, method, path string, body any) answer {
 	t.Helper()
 	a, err := c.try(t, method, path, body)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	for _, found := range amountField.FindAllSubmatch(a.body, -1) {
+		if digits := bytes.Trim(bytes.Replace(found[1], []byte("."), nil, 1), "0"); len(digits) > 15 {
+			t.Errorf("%s %s: %s is no decimal amount", method, path, found[0])
+		}
 	}
 	return a
 }

@@ -57,7 +57,7 @@ func TestEdgeQuotas(t *testing.T) {
 		}
 		awaitRefusal(t, waitTimeout, h.both(k.Key), http.StatusTooManyRequests)
 		a := h.both(k.Key)[1].post(t, chatRoute, ask("sandbox", "hello"))
-		if f := a.refused(t, http.StatusTooManyRequests, "quota_exceeded", ""); f.Class != "rate_limit" || f.RetryAfter < 1 {
+		if f := a.refused(t, http.StatusTooManyRequests, "quota_exceeded", ""); f.Class != "policy" || *f.Retryable || f.RetryAfter < 1 {
 			t.Errorf("error %+v", f)
 		}
 		if got, left := a.header.Get("Retry-After"), endOfMonth(time.Now()); got != fmt.Sprint(left) && got != fmt.Sprint(left+1) {

@@ -33,6 +33,7 @@ func TestTools(t *testing.T) {
 	t.Run("resources and prompts", h.offersAreUsed)
 	t.Run("sessions and notices", h.toolSessions)
 	t.Run("completions for tools", h.toolsAskModels)
+	t.Run("plans", h.plansHoldTools)
 }
 
 // registerTools registers the fake as a server of an organization, at a price in cents and with features, none for tools,

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Do sends the request and returns the complete response, or fails the test.
+// Do sends the request and returns the complete response, or fails the test. Amounts in it must be decimals; see
+// CheckDecimals.
 func Do(tb testing.TB, client *http.Client, request *http.Request) (status int, body string, header http.Header) {
 	tb.Helper()
 	answer, err := client.Do(request)
@@ -18,5 +19,6 @@ func Do(tb testing.TB, client *http.Client, request *http.Request) (status int, 
 	if err != nil {
 		tb.Fatal(err)
 	}
+	CheckDecimals(tb, string(text))
 	return answer.StatusCode, string(text), answer.Header
 }

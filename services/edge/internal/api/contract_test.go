@@ -3,13 +3,21 @@ package api_test
 import (
 	"encoding/json"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"switchyard.dev/gen"
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
+	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -17,10 +25,45 @@ import (
 func TestReasonsAreOfTheContract(t *testing.T) {
 	for _, reason := range []apierr.Reason{
 		apikey.ReasonInvalidKey, apikey.ReasonProductNotAllowed, apikey.ReasonPermissionDenied,
-		proxy.ReasonUpstreamUnavailable, proxy.ReasonUpstreamTimeout,
+		proxy.ReasonUpstreamUnavailable, proxy.ReasonUpstreamTimeout, quota.ReasonExceeded, quota.ReasonCreditsExhausted,
 	} {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
 			t.Errorf("%s is not an ErrorReason", reason)
+		}
+	}
+}
+
+// Plans hold every metric that a route is billed under, and by what it costs, each that the gateway's ledger bills.
+func TestPlansHoldEveryMetric(t *testing.T) {
+	billed := make(map[string]bool)
+	operations := gatewayv1.BilledOperation(0).Descriptor().Values()
+	for i := range operations.Len() {
+		if metric, _ := proto.GetExtension(operations.Get(i).Options(), optionsv1.E_EdgeMetric).(string); metric != "" {
+			billed[metric] = true
+		}
+	}
+	table, err := route.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range table.Routes {
+		if r.Metric == "" {
+			continue
+		}
+		held := quota.Holds(r.Metric)
+		spends := slices.Contains(held, plan.Tokens) && slices.Contains(held, plan.Cents) && slices.Contains(held, plan.Credits)
+		switch {
+		case len(held) == 0:
+			t.Errorf("%s %s: quota.Holds doesn't say what holds %s", r.Method, r.Path, r.Metric)
+		case r.Upstream == "gateway" && !billed[r.Metric]:
+			t.Errorf("%s %s: no BilledOperation of the contract has the metric %s", r.Method, r.Path, r.Metric)
+		case billed[r.Metric] != spends:
+			t.Errorf("%s %s: held by %v, but the ledger bills it: %t", r.Method, r.Path, held, billed[r.Metric])
+		}
+	}
+	for metric := range billed {
+		if !slices.ContainsFunc(table.Routes, func(r route.Route) bool { return r.Metric == metric }) {
+			t.Errorf("no route has the metric %s of a BilledOperation", metric)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -31,7 +32,17 @@ type openAIDetail struct {
 	Type    string  `json:"type"`
 	Param   *string `json:"param"`
 	Code    string  `json:"code"`
+	// Reason is Switchyard's code of a refusal by a plan, for which Code is the API's own.
+	Reason apierr.Reason `json:"reason,omitempty"`
 	apierr.Detail
+}
+
+// openAINoQuota is type and code of the errors that clients of that API don't retry: the account has used up what it may.
+const openAINoQuota = "insufficient_quota"
+
+// usedUp reports whether an error refuses calls because a plan, or the credits, are used up.
+func usedUp(e *apierr.Error) bool {
+	return e.Reason == quota.ReasonExceeded || e.Reason == quota.ReasonCreditsExhausted
 }
 
 func newOpenAI(e *apierr.Error, requestID string) openAI {
@@ -40,6 +51,9 @@ func newOpenAI(e *apierr.Error, requestID string) openAI {
 	}
 	if field := e.Field(); field != "" {
 		body.Param = &field
+	}
+	if usedUp(e) {
+		body.Type, body.Code, body.Reason = openAINoQuota, openAINoQuota, e.Reason
 	}
 	return openAI{body}
 }
@@ -86,6 +100,9 @@ type anthropicDetail struct {
 
 func newAnthropic(e *apierr.Error, requestID string) any {
 	detail := anthropicDetail{anthropicType(e.Kind.HTTPStatus()), e.Text, e.Reason, apierr.NewDetail(e, requestID)}
+	if usedUp(e) {
+		detail.Type = "billing_error"
+	}
 	return anthropic{"error", detail, requestID}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -13,6 +14,10 @@ import (
 func TestDialectBody(t *testing.T) {
 	limited := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "slow down")
 	limited.RetryAfter = 1200 * time.Millisecond
+	exceeded := apierr.New(apierr.KindRateLimited, quota.ReasonExceeded, "used up")
+	exceeded.Class, exceeded.RetryAfter = apierr.ClassPolicy, time.Hour
+	credits := apierr.New(apierr.KindForbidden, quota.ReasonCreditsExhausted, "used up")
+	credits.Class = apierr.ClassPolicy
 	const policy = `,"error_class":"policy","retryable":false,"request_id":"r"}`
 	for _, tt := range []struct {
 		name, dialect string
@@ -29,6 +34,13 @@ func TestDialectBody(t *testing.T) {
 		{"limited", route.DialectAnthropic, limited, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down","code":"rate_limited","error_class":"rate_limit","retryable":true,"retry_after":2,"request_id":"r"},"request_id":"r"}`},
 		{"a field", route.DialectGemini, apierr.Invalid("generationConfig.topK", "no"), `{"error":{"code":400,"message":"generationConfig.topK: no","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"invalid_request","domain":"switchyard.dev","metadata":{"error_class":"policy","request_id":"r","retryable":"false"}},{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"generationConfig.topK","description":"generationConfig.topK: no"}]}]` + policy + `}`},
 		{"limited", route.DialectGemini, limited, `{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"rate_limited","domain":"switchyard.dev","metadata":{"error_class":"rate_limit","request_id":"r","retryable":"true"}},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"2s"}],"error_class":"rate_limit","retryable":true,"retry_after":2,"request_id":"r"}}`},
+		{"a plan", route.DialectOpenAI, exceeded, `{"error":{"message":"used up","type":"insufficient_quota","param":null,"code":"insufficient_quota","reason":"quota_exceeded","error_class":"policy","retryable":false,"retry_after":3600,"request_id":"r"}}`},
+		{"a plan", route.DialectAzure, exceeded, `{"error":{"message":"used up","type":"insufficient_quota","param":null,"code":"insufficient_quota","reason":"quota_exceeded","error_class":"policy","retryable":false,"retry_after":3600,"request_id":"r"}}`},
+		{"credits", route.DialectOpenAI, credits, `{"error":{"message":"used up","type":"insufficient_quota","param":null,"code":"insufficient_quota","reason":"credits_exhausted"` + policy + `}`},
+		{"a plan", route.DialectAnthropic, exceeded, `{"type":"error","error":{"type":"billing_error","message":"used up","code":"quota_exceeded","error_class":"policy","retryable":false,"retry_after":3600,"request_id":"r"},"request_id":"r"}`},
+		{"credits", route.DialectAnthropic, credits, `{"type":"error","error":{"type":"billing_error","message":"used up","code":"credits_exhausted"` + policy + `,"request_id":"r"}`},
+		{"a plan", route.DialectGemini, exceeded, `{"error":{"code":429,"message":"used up","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"quota_exceeded","domain":"switchyard.dev","metadata":{"error_class":"policy","request_id":"r","retryable":"false"}}],"error_class":"policy","retryable":false,"retry_after":3600,"request_id":"r"}}`},
+		{"a plan", "", exceeded, `{"error":"quota_exceeded","error_class":"policy","retryable":false,"retry_after":3600,"reason":"used up","request_id":"r"}`},
 		{"Switchyard's own", "", apierr.NotFound("path /v1/x"), `{"error":"not_found","error_class":"policy","retryable":false,"reason":"path /v1/x not found","request_id":"r"}`},
 	} {
 		t.Run(tt.dialect+" "+tt.name, func(t *testing.T) {

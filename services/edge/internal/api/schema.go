@@ -68,14 +68,15 @@ func jsonRPCError() apidoc.Object {
 
 func openAIError() apidoc.Object {
 	properties := detail()
-	properties["message"], properties["type"] = text("For people."), text("Such as rate_limit_error.")
+	properties["message"], properties["type"] = text("For people."), text("Such as rate_limit_error, or insufficient_quota when a plan or the credits are used up.")
+	properties["reason"] = text("Switchyard's code of a refusal with insufficient_quota: quota_exceeded or credits_exhausted.")
 	properties["code"], properties["param"] = text("Code, such as rate_limit_exceeded."), apidoc.Object{"type": []any{"string", "null"}, "description": "Field at fault."}
 	return object("What went wrong, in the words of the OpenAI API.", apidoc.Object{"error": object("The error.", properties)})
 }
 
 func anthropicError() apidoc.Object {
 	properties := detail()
-	properties["message"], properties["type"], properties["code"] = text("For people."), text("Such as rate_limit_error."), text("Code, such as rate_limited.")
+	properties["message"], properties["type"], properties["code"] = text("For people."), text("Such as rate_limit_error, or billing_error when a plan or the credits are used up."), text("Code, such as rate_limited.")
 	return object("What went wrong, in the words of the Anthropic API.", apidoc.Object{
 		"type": text("Always error."), "error": object("The error.", properties), "request_id": text("Names the request in logs and traces."),
 	})

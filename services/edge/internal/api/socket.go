@@ -78,7 +78,7 @@ type socketHeaders struct {
 	RetryAfter string `json:"retry-after,omitempty"`
 }
 
-// refusal returns the message that refuses a request. Clients read the wait in its text, too.
+// refusal returns the message that refuses a request. Clients read the wait in its text, too, and retry.
 func refusal(e *apierr.Error, stream, requestID string) []byte {
 	message := socketError{
 		Type: "error", Stream: stream, Status: e.Kind.HTTPStatus(), Headers: socketHeaders{RequestID: requestID},
@@ -86,7 +86,9 @@ func refusal(e *apierr.Error, stream, requestID string) []byte {
 	shown := *e
 	if seconds := e.RetryAfterSeconds(); seconds > 0 {
 		message.Headers.RetryAfter = strconv.Itoa(seconds)
-		shown.Text += ". Please try again in " + strconv.Itoa(seconds) + "s."
+		if e.ErrorClass().Retryable() {
+			shown.Text += ". Please try again in " + strconv.Itoa(seconds) + "s."
+		}
 	}
 	message.Error = newOpenAI(&shown, requestID).Error
 	message.Code, message.Message, message.Param = message.Error.Code, message.Error.Message, message.Error.Param

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -94,6 +95,11 @@ func TestAdmitsEachRequest(t *testing.T) {
 	if got["type"] != "error" || got["status"] != 429.0 || got["stream_id"] != "lane" || got["code"] != "rate_limit_exceeded" ||
 		nested["code"] != got["code"] || nested["message"] != text || headers["retry-after"] == "" || !strings.Contains(text, "try again in ") {
 		t.Errorf("%v", got)
+	}
+	exceeded := apierr.New(apierr.KindRateLimited, quota.ReasonExceeded, "used up")
+	exceeded.Class, exceeded.RetryAfter = apierr.ClassPolicy, time.Hour
+	if text := string(call.Refusal(exceeded, "lane")); !strings.Contains(text, `"code":"insufficient_quota","message":"used up"`) {
+		t.Errorf("a plan that is used up: %s", text)
 	}
 	_, key := x.key(t, "ai", apikey.Read)
 	x.upgrade(t, http.MethodGet, socketPath, key)

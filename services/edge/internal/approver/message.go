@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"net/url"
 	"strings"
 	"time"
@@ -141,7 +140,7 @@ func memberButtons(n *Notice, page string) []Button {
 func body(a *Approval, cents float64) string {
 	lines := []string{fmt.Sprintf("%s asks to use %s.", a.asker(), a.name())}
 	if cents > 0 {
-		lines = append(lines, fmt.Sprintf("Price: %s.", price(cents)))
+		lines = append(lines, fmt.Sprintf("Price: %s.", decision.Cents(cents)))
 	}
 	if a.Rule != "" {
 		lines = append(lines, fmt.Sprintf("Rule: %s.", a.Rule))
@@ -162,11 +161,6 @@ func (a *Approval) asker() string {
 		return "An agent"
 	}
 	return a.RequestedBy
-}
-
-// price returns an amount of cents in words.
-func price(cents float64) string {
-	return fmt.Sprintf("%g cents", math.Round(cents*1e6)/1e6)
 }
 
 // topic names the approval to push services, which take 32 characters.

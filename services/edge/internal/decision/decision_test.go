@@ -87,6 +87,14 @@ func shown() *decision.Decision {
 	}
 }
 
+func TestCents(t *testing.T) {
+	for cents, want := range map[float64]string{0: "0 cents", 0.5: "0.5 cents", 1e-10: "0.0000000001 cents", 1234567: "1234567 cents", 1.1449: "1.1449 cents"} {
+		if got := decision.Cents(cents); got != want {
+			t.Errorf("%v: %s, want %s", cents, got, want)
+		}
+	}
+}
+
 func render(t *testing.T, v decision.View) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -103,7 +103,7 @@ func facts(d *Decision) []Fact {
 		{Name: "Information from who asks", Value: d.Description},
 	}
 	if c := d.Call; c != nil {
-		all = append(all, Fact{Name: "Rule of the policy", Value: c.Rule}, Fact{Name: "Price", Value: fmt.Sprintf("%g cents", c.Cents)},
+		all = append(all, Fact{Name: "Rule of the policy", Value: c.Rule}, Fact{Name: "Price", Value: Cents(c.Cents)},
 			Fact{Name: "Definition reviewed by", Value: value(c.ReviewedBy)}, Fact{Name: "Digest of the definition", Value: c.Definition, Code: true},
 			Fact{Name: "Digest of the call", Value: c.Digest, Code: true})
 	}
@@ -131,6 +131,9 @@ func name(d *Decision) string {
 	}
 	return shownText(*d.Server + "/" + d.Tool)
 }
+
+// Cents returns an amount in words: the decimal number that the gateway's JSON has.
+func Cents(amount float64) string { return strconv.FormatFloat(amount, 'f', -1, 64) + " cents" }
 
 // When returns a moment in words.
 func When(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 MST") }

@@ -270,6 +270,9 @@ func TestLimits(t *testing.T) {
 			refused, exceeded := "", ""
 			if err != nil {
 				refused = fmt.Sprint(v.Refused.Meter, " ", v.Refused.Period)
+				if e := apierr.From(err); e.Reason != ReasonExceeded || e.ErrorClass().Retryable() {
+					t.Errorf("step %d: %s of class %s", i+1, e.Reason, e.ErrorClass())
+				}
 				if wait := apierr.From(err).RetryAfter + time.Since(asked); wait < step.wait-time.Second || wait > step.wait {
 					t.Errorf("step %d: retry after %v, want %v", i+1, wait, step.wait)
 				}

@@ -40,7 +40,7 @@ type Use uint8
 // UseOf returns the meters of a call by the metric under which it is billed, empty for none.
 func UseOf(metric string) (u Use) {
 	for i, m := range meters {
-		if metric != "" && m.counts(metric) {
+		if metric != "" && (m.name == plan.Calls || slices.Contains(holds[metric], m.name)) {
 			u |= 1 << i
 		}
 	}
@@ -49,31 +49,56 @@ func UseOf(metric string) (u Use) {
 
 func (u Use) has(meter int) bool { return u&(1<<meter) != 0 }
 
+// spending are the meters of calls whose cost the gateway's ledger records.
+var spending = []plan.Meter{plan.Tokens, plan.Cents, plan.Credits}
+
+// holds lists, for each metric under which calls are billed, the meters that hold them beside plan.Calls. Its metrics
+// are all of the route table's, and those of the contract's BilledOperation have spending.
+var holds = map[string][]plan.Meter{
+	"deliveries":         {plan.Deliveries},
+	"delivery_batches":   {plan.Deliveries},
+	"events":             {plan.Deliveries},
+	"replays":            {plan.Deliveries},
+	"notifications_sent": {plan.Notifications},
+	"llm_requests":       spending,
+	"tool_requests":      spending,
+}
+
+// Holds returns the meters that hold calls billed under a metric, beside plan.Calls; nil for an unknown metric.
+func Holds(metric string) []plan.Meter { return slices.Clone(holds[metric]) }
+
 // meters are all meters. The index of one is its number in windows and in a Use.
 var meters = [...]meterOf{
-	{name: plan.Calls},
-	{name: plan.Deliveries, metrics: []string{"deliveries", "delivery_batches", "events", "replays"}},
-	{name: plan.Notifications, metrics: []string{"notifications_sent"}},
-	{name: plan.Tokens, metrics: []string{"llm_requests"}, spent: true, unit: 1},
-	{name: plan.Cents, metrics: []string{"llm_requests"}, spent: true, unit: PicoPerCent},
+	{name: plan.Calls, unit: 1},
+	{name: plan.Deliveries, metrics: heldBy(plan.Deliveries), unit: 1},
+	{name: plan.Notifications, metrics: heldBy(plan.Notifications), unit: 1},
+	{name: plan.Tokens, metrics: heldBy(plan.Tokens), spent: true, unit: 1},
+	{name: plan.Cents, metrics: heldBy(plan.Cents), spent: true, unit: PicoPerCent},
 	// What was spent of credits is what they lack: less than nothing while any are left.
-	{name: plan.Credits, metrics: []string{"llm_requests"}, spent: true, unit: 1},
+	{name: plan.Credits, metrics: heldBy(plan.Credits), spent: true, unit: 1},
+}
+
+// heldBy returns the metrics that a meter counts, sorted.
+func heldBy(m plan.Meter) (metrics []string) {
+	for metric, by := range holds {
+		if slices.Contains(by, m) {
+			metrics = append(metrics, metric)
+		}
+	}
+	slices.Sort(metrics)
+	return metrics
 }
 
 // PicoPerCent is how many pico-USD, in which costs are counted, a US cent is.
 const PicoPerCent = 10_000_000_000
 
-// meterOf is a meter with the metrics of the calls that it counts; none means all.
+// meterOf is a meter with the metrics of the calls that it counts; nil means all.
 type meterOf struct {
 	name    plan.Meter
 	metrics []string
 	// spent reports that the meter counts what calls have cost, in fractions of which unit make one of a limit's amount.
 	spent bool
 	unit  int64
-}
-
-func (m meterOf) counts(metric string) bool {
-	return m.metrics == nil || slices.Contains(m.metrics, metric)
 }
 
 // Spends reports whether a meter counts what calls have cost, which is known after them.

@@ -80,14 +80,16 @@ func TestSpent(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-			chat, send := UseOf("llm_requests"), UseOf("notifications_sent")
+			chat, tool, send := UseOf("llm_requests"), UseOf("tool_requests"), UseOf("notifications_sent")
 			call("at first", chat, true)
+			call("a tool at first", tool, true)
 			spend(10*l.unit - 1)
 			time.Sleep(refreshEvery)
 			call("with something left", chat, true)
 			spend(10 * l.unit)
 			time.Sleep(2 * staleAfter)
 			call("after a pause", chat, false)
+			call("a tool after a pause", tool, false)
 			call("which costs nothing", send, true)
 			spend(0) // The next minute.
 			time.Sleep(time.Minute)

@@ -330,7 +330,7 @@ func costHeaders(h http.Header, j *batchjob.Job) {
 		return
 	}
 	h.Set(headerAskedProvider, j.Provider)
-	h.Set(headerCost, strconv.FormatFloat(j.Cost.Cents(), 'f', -1, 64))
+	h.Set(headerCost, j.Cost.InCents())
 	h.Set(headerPrompt, strconv.FormatInt(j.Usage.Prompt(), 10))
 	h.Set(headerCompletion, strconv.FormatInt(j.Usage.Completion(), 10))
 	h.Set(headerEstimated, strconv.FormatBool(j.Estimated))

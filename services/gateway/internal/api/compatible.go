@@ -178,7 +178,7 @@ func ignored(names []string) string {
 }
 
 func eachReport(report ledger.Report, set func(name, value string)) {
-	set(headerCost, strconv.FormatFloat(report.Cost.Cents(), 'f', -1, 64))
+	set(headerCost, report.Cost.InCents())
 	set(headerPrompt, strconv.FormatInt(report.Prompt, 10))
 	set(headerCompletion, strconv.FormatInt(report.Completion, 10))
 	set(headerEstimated, strconv.FormatBool(report.Estimated))

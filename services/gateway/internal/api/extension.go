@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // extension is what a body of another API may set for this gateway in its field "switchyard": the contract's own fields
@@ -76,6 +78,11 @@ func readExtension(raw []byte, header http.Header) (*extension, error) {
 	} {
 		if err := agree(pair.name, header.Get(pair.name), pair.field); err != nil {
 			return nil, err
+		}
+	}
+	for _, name := range rawHeaders {
+		if slices.ContainsFunc(header.Values(name), screen.HasKeyForm) {
+			return nil, refuseKey(name)
 		}
 	}
 	return &e, e.readFlags(header)

@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,6 +75,40 @@ func TestKeyBudgetOfEveryFace(t *testing.T) {
 	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM budget_reservation"); n != 0 {
 		t.Errorf("%d reservations are left", n)
 	}
+}
+
+// A refusal for the lack of budget names the field that limits the output, as the face has it, and a value that passes.
+func TestBudgetNamesTheLimitThatFits(t *testing.T) {
+	b := setup(t)
+	const gemini = "/v1beta/models/sandbox:generateContent"
+	for i, tt := range []struct{ path, unbounded, bounded, field string }{
+		{chatPath, `{"model":"sandbox",` + messages + `}`, `{"model":"sandbox","max_tokens":%s,` + messages + `}`, "max_tokens"},
+		{completions, `{"model":"sandbox",` + messages + `}`, `{"model":"sandbox","max_tokens":%s,` + messages + `}`, "max_tokens"},
+		{
+			completions, `{"model":"sandbox","max_completion_tokens":99999,` + messages + `}`,
+			`{"model":"sandbox","max_completion_tokens":%s,` + messages + `}`, "max_completion_tokens",
+		},
+		{messagesPath, `{"model":"sandbox","max_tokens":99999,` + messages + `}`, `{"model":"sandbox","max_tokens":%s,` + messages + `}`, "max_tokens"},
+		{responsesPath, `{"model":"sandbox","input":"hi"}`, `{"model":"sandbox","max_output_tokens":%s,"input":"hi"}`, "max_output_tokens"},
+		{
+			gemini, `{"contents":[{"parts":[{"text":"hi"}]}]}`,
+			`{"contents":[{"parts":[{"text":"hi"}]}],"generationConfig":{"maxOutputTokens":%s}}`, "generationConfig.maxOutputTokens",
+		},
+	} {
+		terms := fmt.Sprintf(`{"key":"k%d","budget":{"ceiling_cents":1,"period":"total"}}`, i)
+		refused := b.post(t, tt.path, tt.unbounded, "X-Key-Terms", terms)
+		refused.contains(t, http.StatusForbidden, "the API key's remaining budget")
+		found := regexp.MustCompile(`it covers ([A-Za-z_.]+) of at most (\d+) now`).FindStringSubmatch(refused.body)
+		if found == nil || found[1] != tt.field {
+			t.Errorf("%s: %s doesn't name %s", tt.path, refused.body, tt.field)
+			continue
+		}
+		b.post(t, tt.path, fmt.Sprintf(tt.bounded, found[2]), "X-Key-Terms", terms).contains(t, http.StatusOK)
+	}
+	b.mint(t, "r1", `,"max_cost_cents":1`)
+	b.chat(t, `{"model":"sandbox",`+messages+`}`, "X-Run-Id", "r1").refused(t, http.StatusForbidden, "run_exhausted", "max_cost_cents: ")
+	b.mint(t, "r2", `,"max_cost_cents":0.0000001`)
+	b.chat(t, `{"model":"sandbox",`+messages+`}`, "X-Run-Id", "r2").refused(t, http.StatusForbidden, "run_exhausted", "no max_tokens is small enough")
 }
 
 func TestMalformedKeyTerms(t *testing.T) {

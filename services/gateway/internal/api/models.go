@@ -232,12 +232,11 @@ func fromPrice(r *price.Row) *gatewayv1.ModelPrice {
 	if !r.Reviewed.IsZero() {
 		out.ReviewedOn = r.Reviewed.Format(time.DateOnly)
 	}
-	// A rate of one pico-USD a token is one micro-USD per million.
 	cents := func(rate *price.Rate) *wrapperspb.DoubleValue {
 		if rate == nil {
 			return nil
 		}
-		return wrapperspb.Double(float64(*rate) / 1e4)
+		return wrapperspb.Double(rate.CentsPerMillion())
 	}
 	out.InputCentsPerMillion, out.OutputCentsPerMillion = cents(r.Rates.Input).GetValue(), cents(r.Rates.Output).GetValue()
 	out.CacheReadCentsPerMillion, out.CacheWriteCentsPerMillion = cents(r.Rates.CacheRead), cents(r.Rates.CacheWrite)

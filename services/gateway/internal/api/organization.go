@@ -92,6 +92,9 @@ func (s *organizationServer) SetOrganizationBudget(
 	if m.BudgetCeilingCents == nil {
 		return nil, apierr.Invalid("budget_ceiling_cents", "is required; send 0 for no ceiling")
 	}
+	if err := checkCents("budget_ceiling_cents", m.GetBudgetCeilingCents()); err != nil {
+		return nil, err
+	}
 	set := organization.Budget{CeilingCents: m.GetBudgetCeilingCents(), Period: organization.Period(m.GetPeriod())}
 	for _, percent := range slices.Sorted(slices.Values(m.GetThresholds())) {
 		set.Thresholds = append(set.Thresholds, int(percent))

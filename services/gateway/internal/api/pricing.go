@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -108,7 +109,7 @@ func (s *pricingServer) toInvoice(m *gatewayv1.ReconcilePricingRequest) (invoice
 	if m.ToleranceCents != nil {
 		tolerance = m.GetToleranceCents()
 	}
-	if invoice.Tolerance, err = reconcile.FromCents(tolerance); err != nil {
+	if invoice.Tolerance, err = amount.FromCents(tolerance); err != nil {
 		return invoice, apierr.Invalid("tolerance_cents", err.Error())
 	}
 	switch lines, csv := len(m.GetLines()) > 0, m.GetCsv() != ""; {
@@ -134,7 +135,7 @@ func toLines(lines []*gatewayv1.InvoiceLine) ([]reconcile.Line, error) {
 	all := make([]reconcile.Line, len(lines))
 	for i, l := range lines {
 		var err error
-		all[i], err = reconcile.NewLine(l.GetProvider(), l.GetModel(), func() (reconcile.Money, error) { return reconcile.FromCents(l.GetAmountCents()) })
+		all[i], err = reconcile.NewLine(l.GetProvider(), l.GetModel(), func() (amount.Amount, error) { return amount.FromCents(l.GetAmountCents()) })
 		if err != nil {
 			return nil, apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, fmt.Sprintf("lines[%d].%v", i, err))
 		}

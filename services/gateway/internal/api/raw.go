@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -27,6 +28,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Forms of captured requests: the contract's messages, and other APIs' bodies.
@@ -49,11 +51,12 @@ var rawHeaders = []string{
 	headerApproval, headerDeployment, "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 }
 
-// rawOfHTTP returns a request of the JSON face as it came.
+// rawOfHTTP returns a request of the JSON face as it came, without headers that seem to hold a key: those that the face
+// reads are refused, others have no effect.
 func rawOfHTTP(r *http.Request, form string) trace.RawRequest {
 	raw := trace.RawRequest{Form: form, Body: rpc.Body(r)}
 	for _, name := range rawHeaders {
-		if values := r.Header[name]; len(values) > 0 {
+		if values := r.Header[name]; len(values) > 0 && !slices.ContainsFunc(values, screen.HasKeyForm) {
 			if raw.Header == nil {
 				raw.Header = make(http.Header)
 			}

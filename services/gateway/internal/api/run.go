@@ -72,6 +72,9 @@ func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*
 	}
 	now := time.Now()
 	expires, err := expiry(m, now)
+	if err == nil {
+		err = checkCents("max_cost_cents", m.GetMaxCostCents())
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func plainSheet(g spend.Grouping) sheet {
 	}
 	return sheet{columns, func(row *spend.Row) []string {
 		record := append([]string{row.Start.Format(time.RFC3339)}, row.Values...)
-		record = append(record, count(row.Calls), strconv.FormatFloat(row.Cents(), 'f', -1, 64), row.Pico.String())
+		record = append(record, count(row.Calls), row.InCents(), row.Pico.String())
 		for _, b := range provider.Buckets() {
 			record = append(record, count(*b.Of(&row.Usage)))
 		}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
-	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -136,18 +134,6 @@ func orActor(ctx context.Context, principal string) string {
 		return principal
 	}
 	return actor(ctx)
-}
-
-// picosPerCent is how many pico-USD a cent has.
-const picosPerCent = 1e10
-
-// toPrice returns an amount in cents, which the contract bounds so that a double holds each step of it exactly.
-func toPrice(cents float64) (price.Pico, error) {
-	picos := math.Round(cents * picosPerCent)
-	if picos/picosPerCent != cents {
-		return 0, apierr.Invalid("price_per_call_cents", "must be a multiple of 0.0000000001")
-	}
-	return price.Pico(picos), nil
 }
 
 // ListToolServers returns a page of the servers that an organization may call.

@@ -101,6 +101,12 @@ func toRecord(r *ledger.Record) *gatewayv1.UsageRecord {
 	for _, b := range provider.Buckets() {
 		record.ProtoReflect().Set(bucketFields[b], protoreflect.ValueOfInt32(clamp(*b.Of(&r.Usage))))
 	}
+	for column, n := range r.ReportedByColumn() {
+		if record.ReportedUsage == nil {
+			record.ReportedUsage = make(map[string]float64)
+		}
+		record.ReportedUsage[column] = float64(n)
+	}
 	return record
 }
 

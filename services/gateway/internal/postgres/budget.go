@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/pgdb"
@@ -55,7 +56,23 @@ func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.
 	if err := awaitEntries(ctx, r.pool); err != nil {
 		return fmt.Errorf("reserve: %w", err)
 	}
-	return r.reserve(ctx, replica, c)
+	return r.withRoom(ctx, &c, r.reserve(ctx, replica, c))
+}
+
+// withRoom adds to a refusal for the lack of money what is left.
+func (r *Reservations) withRoom(ctx context.Context, c *budget.Call, err error) error {
+	refusal, ok := errors.AsType[*apierr.Error](err)
+	if !ok || refusal == run.ErrCallsLeft || !slices.Contains(passing, refusal) {
+		return err
+	}
+	room, failed := dbsql.New(r.pool).BudgetRoom(ctx, dbsql.BudgetRoomParams{
+		OrganizationID: c.Organization, RunID: c.Run,
+		KeyOrigin: c.KeyOrigin, KeyCeilingCents: c.KeyBudget.CeilingCents, KeyPeriod: string(c.KeyBudget.Period),
+	})
+	if failed != nil {
+		return err // The refusal holds, whatever is left.
+	}
+	return &budget.Short{Refusal: refusal, Room: price.Pico(room)}
 }
 
 func (r *Reservations) reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {

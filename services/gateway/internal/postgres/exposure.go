@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/custody/exposure"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/pgdb"
@@ -116,7 +117,7 @@ func addSums(radius *exposure.Radius, sums []dbsql.ExposedNamesRow) {
 			radius.Services = append(radius.Services, exposure.Service{Name: r.Name, Use: use})
 			radius.ServiceCount = int(r.Total)
 		case kindAll:
-			radius.Use, radius.CostCents = use, r.CostCents
+			radius.Use, radius.CostCents = use, amount.Round(r.CostCents)
 		}
 	}
 }

@@ -78,6 +78,24 @@ func usageOf(r *dbsql.ListEntriesRow) (u provider.Usage) {
 	return u
 }
 
+// reportedOf returns the usage in a reported_usage column; nil for null.
+func reportedOf(text []byte) (*provider.Usage, error) {
+	var counts map[string]int64
+	if text != nil {
+		if err := json.Unmarshal(text, &counts); err != nil {
+			return nil, fmt.Errorf("reported usage: %w", err)
+		}
+	}
+	if len(counts) == 0 {
+		return nil, nil //nolint:nilnil // Most entries have none.
+	}
+	u := new(provider.Usage)
+	for _, b := range provider.Buckets() {
+		*b.Of(u) = counts[b.Column()]
+	}
+	return u, nil
+}
+
 func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 	transaction, err := strconv.ParseUint(r.Position, 10, 64)
 	if err != nil {
@@ -89,6 +107,10 @@ func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 			return ledger.Record{}, fmt.Errorf("tags: %w", err)
 		}
 	}
+	reported, err := reportedOf(r.ReportedUsage)
+	if err != nil {
+		return ledger.Record{}, err
+	}
 	return ledger.Record{
 		Entry: ledger.Entry{
 			ID: r.ID, RequestID: r.RequestID,
@@ -96,7 +118,7 @@ func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 			RequestedProvider: r.RequestedProvider, RequestedModel: r.RequestedModel, RequestedGoal: r.RequestedGoal,
 			Provider: r.Provider, Model: r.Model, Credential: r.Credential, Fingerprint: r.CredentialFingerprint,
 			Substituted: r.Substituted, CacheHit: r.CacheHit, Attempts: int(r.Attempts),
-			Usage: usageOf(r),
+			Usage: usageOf(r), Reported: reported,
 			State: ledger.State(r.UsageState), Cost: price.Pico(r.CostPicoUsd), PriceVersion: r.PriceVersion,
 			Outcome: ledger.Outcome(r.Outcome), StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/organization"
@@ -79,7 +80,7 @@ func TestBudgetThresholds(t *testing.T) {
 		}
 	}
 	data := testkit.Value[string](t, b.pool, "SELECT data - 'period_start' FROM house_event WHERE data->>'percent' = '80'")
-	want := `{"budget": "organization", "period": "day", "percent": 80, "subject": "acme", "spent_cents": 80.000000, "ceiling_cents": 100, "organization_id": "acme"}`
+	want := `{"budget": "organization", "period": "day", "percent": 80, "subject": "acme", "spent_cents": 80, "ceiling_cents": 100, "organization_id": "acme"}`
 	if data != want {
 		t.Errorf("data %s, want %s", data, want)
 	}
@@ -279,7 +280,7 @@ func TestDriftIsReported(t *testing.T) {
 	control, pool, _ := newControl(t)
 	b := &books{pool: pool}
 	start := time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)
-	billed, err := reconcile.ParseCents("1250.50")
+	billed, err := amount.ParseCents("1250.50")
 	if err != nil {
 		t.Fatal(err)
 	}

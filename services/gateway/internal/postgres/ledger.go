@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,8 +83,17 @@ type copier interface {
 
 // copyEntries adds entries, of which none may be stored already.
 func copyEntries(ctx context.Context, to copier, entries []ledger.Entry) error {
-	_, err := to.CopyFrom(ctx, pgx.Identifier{"ledger_entry"}, entryColumns, pgx.CopyFromSlice(len(entries), func(i int) ([]any, error) {
-		return entryRow(&entries[i]), nil
+	columns := entryColumns
+	withReport := slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.Reported != nil })
+	if withReport {
+		columns = append(slices.Clip(columns), columnReported)
+	}
+	_, err := to.CopyFrom(ctx, pgx.Identifier{"ledger_entry"}, columns, pgx.CopyFromSlice(len(entries), func(i int) ([]any, error) {
+		row := entryRow(&entries[i])
+		if withReport {
+			row = append(row, entries[i].ReportedByColumn())
+		}
+		return row, nil
 	}))
 	return err
 }
@@ -98,6 +108,9 @@ func tagsJSON(tags map[string]string) any {
 	}
 	return tags
 }
+
+// columnReported is the column of the rare entries whose vendor reported more than is billed.
+const columnReported = "reported_usage"
 
 // entryColumns are the columns of an entryRow.
 var entryColumns = func() []string {

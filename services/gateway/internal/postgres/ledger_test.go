@@ -57,6 +57,7 @@ func TestAppend(t *testing.T) {
 	store := NewLedger(pool)
 	first, second := entry(), entry()
 	second.Key, second.Run, second.Fingerprint, second.User, second.Tags = "", "", "", "", nil
+	first.Reported = &provider.Usage{Input: math.MaxInt32, Reasoning: 7}
 	if err := store.Append(t.Context(), []ledger.Entry{first, second}); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +70,10 @@ func TestAppend(t *testing.T) {
 	}
 	if n := count(t, pool); n != 3 {
 		t.Errorf("%d rows, want 3", n)
+	}
+	kept := testkit.Value[string](t, pool, "SELECT string_agg(reported_usage::text, ' ') FROM ledger_entry")
+	if read, err := reportedOf([]byte(kept)); err != nil || read == nil || *read != *first.Reported {
+		t.Errorf("of the reports %s is kept, read as %+v, %v", kept, read, err)
 	}
 	many := entries(20)
 	for _, group := range [][]ledger.Entry{many, append(entries(7), many[:10]...), many[10:]} {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/organization"
@@ -163,7 +164,7 @@ func (o *Organizations) Spend(ctx context.Context, id string, now time.Time) (or
 		return organization.Spend{}, fmt.Errorf("organization spend: %w", err)
 	}
 	return organization.Spend{
-		Organization: of, SpentCents: row.SpentCents, ReservedCents: row.ReservedCents,
-		ActiveSessions: int(row.ActiveSessions), ActiveSessionsCents: row.ActiveCents, Start: start, End: end,
+		Organization: of, SpentCents: amount.Round(row.SpentCents), ReservedCents: amount.Round(row.ReservedCents),
+		ActiveSessions: int(row.ActiveSessions), ActiveSessionsCents: amount.Round(row.ActiveCents), Start: start, End: end,
 	}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
@@ -47,18 +48,18 @@ func (r *Reconciliations) Metered(ctx context.Context, start, end time.Time, pro
 }
 
 // toMoney returns a whole number; NULL is 0.
-func toMoney(n pgtype.Numeric) reconcile.Money {
+func toMoney(n pgtype.Numeric) amount.Amount {
 	if !n.Valid || n.Int == nil {
-		return reconcile.Money{}
+		return amount.Amount{}
 	}
 	whole := new(big.Int).Set(n.Int)
 	if n.Exp > 0 { // The wire format omits trailing zeros.
 		whole.Mul(whole, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n.Exp)), nil))
 	}
-	return reconcile.Pico(whole)
+	return amount.Pico(whole)
 }
 
-func fromMoney(m reconcile.Money) pgtype.Numeric { return pgtype.Numeric{Int: m.Pico(), Valid: true} }
+func fromMoney(m amount.Amount) pgtype.Numeric { return pgtype.Numeric{Int: m.Pico(), Valid: true} }
 
 // Keep implements reconcile.Store.
 func (r *Reconciliations) Keep(ctx context.Context, key string, result reconcile.Result) (kept reconcile.Result, repeated bool, err error) {

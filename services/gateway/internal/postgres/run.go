@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/run"
@@ -232,7 +233,7 @@ func (r *Runs) usage(ctx context.Context, q *dbsql.Queries, organization, id str
 
 func usageOfRun(row dbsql.RunSpendRow) run.Usage {
 	u := run.Usage{
-		SpentCents: row.SpentCents, ReservedCents: row.ReservedCents, Calls: row.Calls,
+		SpentCents: amount.Round(row.SpentCents), ReservedCents: amount.Round(row.ReservedCents), Calls: row.Calls,
 		InFlight: max(row.Reservations, row.Elsewhere), Elsewhere: row.Elsewhere, FirstCallAt: never(row.FirstAt), LastCallAt: never(row.LastAt),
 		// A reservation may be released between the two counts.
 		ToolCalls: max(row.ToolCalls-row.ToolReservations, 0), ToolsInFlight: row.ToolReservations,

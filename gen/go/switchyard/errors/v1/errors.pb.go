@@ -232,7 +232,8 @@ const (
 	ErrorReason_ERROR_REASON_UPSTREAM_UNAVAILABLE ErrorReason = 403
 	// 504: the service behind the route did not answer in time.
 	ErrorReason_ERROR_REASON_UPSTREAM_TIMEOUT ErrorReason = 404
-	// 429: a hard limit of the plan of the key or its organization is used up; retry_after says when its period ends.
+	// 429: a hard limit of the plan of the key or its organization is used up; not to be retried before its period ends,
+	// which is in retry_after seconds.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 405
 	// 403: the prepaid credits of the organization are used up or have expired.
 	ErrorReason_ERROR_REASON_CREDITS_EXHAUSTED ErrorReason = 406

@@ -26,6 +26,96 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// BilledOperation lists the operations that the ledger bills; UsageRecord.operation has the name in lower case, without
+// the prefix. Plans of the edge hold the calls of each by tokens, cents and credits, under its metric.
+type BilledOperation int32
+
+const (
+	// No operation.
+	BilledOperation_BILLED_OPERATION_UNSPECIFIED BilledOperation = 0
+	// A chat.
+	BilledOperation_BILLED_OPERATION_CHAT BilledOperation = 1
+	// Vectors of texts.
+	BilledOperation_BILLED_OPERATION_EMBEDDINGS BilledOperation = 2
+	// A question about an image, or a chat with one.
+	BilledOperation_BILLED_OPERATION_VISION BilledOperation = 3
+	// Images made of a description.
+	BilledOperation_BILLED_OPERATION_IMAGES BilledOperation = 4
+	// A completion of a text.
+	BilledOperation_BILLED_OPERATION_COMPLETIONS BilledOperation = 5
+	// A moderation.
+	BilledOperation_BILLED_OPERATION_MODERATIONS BilledOperation = 6
+	// A text that is spoken.
+	BilledOperation_BILLED_OPERATION_SPEECH BilledOperation = 7
+	// The text of a recording.
+	BilledOperation_BILLED_OPERATION_TRANSCRIPTIONS BilledOperation = 8
+	// A reranking of texts.
+	BilledOperation_BILLED_OPERATION_RERANK BilledOperation = 9
+	// A call of a tool, without the completions that its server asks for, which are chats.
+	BilledOperation_BILLED_OPERATION_TOOL BilledOperation = 10
+	// A probe, which only operators send. Budgets hold it, plans don't.
+	BilledOperation_BILLED_OPERATION_PROBE BilledOperation = 11
+)
+
+// Enum value maps for BilledOperation.
+var (
+	BilledOperation_name = map[int32]string{
+		0:  "BILLED_OPERATION_UNSPECIFIED",
+		1:  "BILLED_OPERATION_CHAT",
+		2:  "BILLED_OPERATION_EMBEDDINGS",
+		3:  "BILLED_OPERATION_VISION",
+		4:  "BILLED_OPERATION_IMAGES",
+		5:  "BILLED_OPERATION_COMPLETIONS",
+		6:  "BILLED_OPERATION_MODERATIONS",
+		7:  "BILLED_OPERATION_SPEECH",
+		8:  "BILLED_OPERATION_TRANSCRIPTIONS",
+		9:  "BILLED_OPERATION_RERANK",
+		10: "BILLED_OPERATION_TOOL",
+		11: "BILLED_OPERATION_PROBE",
+	}
+	BilledOperation_value = map[string]int32{
+		"BILLED_OPERATION_UNSPECIFIED":    0,
+		"BILLED_OPERATION_CHAT":           1,
+		"BILLED_OPERATION_EMBEDDINGS":     2,
+		"BILLED_OPERATION_VISION":         3,
+		"BILLED_OPERATION_IMAGES":         4,
+		"BILLED_OPERATION_COMPLETIONS":    5,
+		"BILLED_OPERATION_MODERATIONS":    6,
+		"BILLED_OPERATION_SPEECH":         7,
+		"BILLED_OPERATION_TRANSCRIPTIONS": 8,
+		"BILLED_OPERATION_RERANK":         9,
+		"BILLED_OPERATION_TOOL":           10,
+		"BILLED_OPERATION_PROBE":          11,
+	}
+)
+
+func (x BilledOperation) Enum() *BilledOperation {
+	p := new(BilledOperation)
+	*p = x
+	return p
+}
+
+func (x BilledOperation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BilledOperation) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_gateway_v1_usage_proto_enumTypes[0].Descriptor()
+}
+
+func (BilledOperation) Type() protoreflect.EnumType {
+	return &file_switchyard_gateway_v1_usage_proto_enumTypes[0]
+}
+
+func (x BilledOperation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BilledOperation.Descriptor instead.
+func (BilledOperation) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{0}
+}
+
 // Usage describes the usage of a completion, who served it, and its cost.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -398,7 +488,10 @@ type UsageRecord struct {
 	// User on whose behalf the request was made, from X-User-Id; null without one.
 	UserId *wrapperspb.StringValue `protobuf:"bytes,36,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The request's tags.
-	Tags          map[string]string `protobuf:"bytes,37,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Tags map[string]string `protobuf:"bytes,37,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What the provider reported, by the names of the fields above, where that is more than the request can use and the
+	// record bills less; empty otherwise.
+	ReportedUsage map[string]float64 `protobuf:"bytes,38,rep,name=reported_usage,json=reportedUsage,proto3" json:"reported_usage,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -688,6 +781,13 @@ func (x *UsageRecord) GetUserId() *wrapperspb.StringValue {
 func (x *UsageRecord) GetTags() map[string]string {
 	if x != nil {
 		return x.Tags
+	}
+	return nil
+}
+
+func (x *UsageRecord) GetReportedUsage() map[string]float64 {
+	if x != nil {
+		return x.ReportedUsage
 	}
 	return nil
 }
@@ -1239,7 +1339,7 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x11ListUsageResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.UsageRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xf3\v\n" +
+	"nextCursor\"\x93\r\n" +
 	"\vUsageRecord\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -1287,10 +1387,14 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\raudio_seconds\x18\" \x01(\x05R\faudioSeconds\x12\x1a\n" +
 	"\bsearches\x18# \x01(\x05R\bsearches\x125\n" +
 	"\auser_id\x18$ \x01(\v2\x1c.google.protobuf.StringValueR\x06userId\x12@\n" +
-	"\x04tags\x18% \x03(\v2,.switchyard.gateway.v1.UsageRecord.TagsEntryR\x04tags\x1a7\n" +
+	"\x04tags\x18% \x03(\v2,.switchyard.gateway.v1.UsageRecord.TagsEntryR\x04tags\x12\\\n" +
+	"\x0ereported_usage\x18& \x03(\v25.switchyard.gateway.v1.UsageRecord.ReportedUsageEntryR\rreportedUsage\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaa\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
+	"\x12ReportedUsageEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xaa\x04\n" +
 	"\x0fGetSpendRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12.\n" +
 	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
@@ -1346,7 +1450,21 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"characters\x18\x0f \x01(\x01R\n" +
 	"characters\x12#\n" +
 	"\raudio_seconds\x18\x10 \x01(\x01R\faudioSeconds\x12\x1a\n" +
-	"\bsearches\x18\x11 \x01(\x01R\bsearches2\xee\x01\n" +
+	"\bsearches\x18\x11 \x01(\x01R\bsearches*\xb8\x04\n" +
+	"\x0fBilledOperation\x12 \n" +
+	"\x1cBILLED_OPERATION_UNSPECIFIED\x10\x00\x12+\n" +
+	"\x15BILLED_OPERATION_CHAT\x10\x01\x1a\x10»\x18\fllm_requests\x121\n" +
+	"\x1bBILLED_OPERATION_EMBEDDINGS\x10\x02\x1a\x10»\x18\fllm_requests\x12-\n" +
+	"\x17BILLED_OPERATION_VISION\x10\x03\x1a\x10»\x18\fllm_requests\x12-\n" +
+	"\x17BILLED_OPERATION_IMAGES\x10\x04\x1a\x10»\x18\fllm_requests\x122\n" +
+	"\x1cBILLED_OPERATION_COMPLETIONS\x10\x05\x1a\x10»\x18\fllm_requests\x122\n" +
+	"\x1cBILLED_OPERATION_MODERATIONS\x10\x06\x1a\x10»\x18\fllm_requests\x12-\n" +
+	"\x17BILLED_OPERATION_SPEECH\x10\a\x1a\x10»\x18\fllm_requests\x125\n" +
+	"\x1fBILLED_OPERATION_TRANSCRIPTIONS\x10\b\x1a\x10»\x18\fllm_requests\x12-\n" +
+	"\x17BILLED_OPERATION_RERANK\x10\t\x1a\x10»\x18\fllm_requests\x12,\n" +
+	"\x15BILLED_OPERATION_TOOL\x10\n" +
+	"\x1a\x11»\x18\rtool_requests\x12\x1a\n" +
+	"\x16BILLED_OPERATION_PROBE\x10\v2\xee\x01\n" +
 	"\fUsageService\x12u\n" +
 	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x12g\n" +
 	"\bGetSpend\x12&.switchyard.gateway.v1.GetSpendRequest\x1a\x1c.switchyard.gateway.v1.Spend\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/spendB\xd4\x01\n" +
@@ -1365,49 +1483,53 @@ func file_switchyard_gateway_v1_usage_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_usage_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_switchyard_gateway_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_switchyard_gateway_v1_usage_proto_goTypes = []any{
-	(*Usage)(nil),                  // 0: switchyard.gateway.v1.Usage
-	(*ListUsageRequest)(nil),       // 1: switchyard.gateway.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),      // 2: switchyard.gateway.v1.ListUsageResponse
-	(*UsageRecord)(nil),            // 3: switchyard.gateway.v1.UsageRecord
-	(*GetSpendRequest)(nil),        // 4: switchyard.gateway.v1.GetSpendRequest
-	(*Spend)(nil),                  // 5: switchyard.gateway.v1.Spend
-	(*SpendRow)(nil),               // 6: switchyard.gateway.v1.SpendRow
-	(*SpendSums)(nil),              // 7: switchyard.gateway.v1.SpendSums
-	nil,                            // 8: switchyard.gateway.v1.UsageRecord.TagsEntry
-	nil,                            // 9: switchyard.gateway.v1.SpendRow.GroupsEntry
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil), // 11: google.protobuf.StringValue
+	(BilledOperation)(0),           // 0: switchyard.gateway.v1.BilledOperation
+	(*Usage)(nil),                  // 1: switchyard.gateway.v1.Usage
+	(*ListUsageRequest)(nil),       // 2: switchyard.gateway.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),      // 3: switchyard.gateway.v1.ListUsageResponse
+	(*UsageRecord)(nil),            // 4: switchyard.gateway.v1.UsageRecord
+	(*GetSpendRequest)(nil),        // 5: switchyard.gateway.v1.GetSpendRequest
+	(*Spend)(nil),                  // 6: switchyard.gateway.v1.Spend
+	(*SpendRow)(nil),               // 7: switchyard.gateway.v1.SpendRow
+	(*SpendSums)(nil),              // 8: switchyard.gateway.v1.SpendSums
+	nil,                            // 9: switchyard.gateway.v1.UsageRecord.TagsEntry
+	nil,                            // 10: switchyard.gateway.v1.UsageRecord.ReportedUsageEntry
+	nil,                            // 11: switchyard.gateway.v1.SpendRow.GroupsEntry
+	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil), // 13: google.protobuf.StringValue
 }
 var file_switchyard_gateway_v1_usage_proto_depIdxs = []int32{
-	10, // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	10, // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	3,  // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
-	11, // 3: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
-	11, // 4: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
-	10, // 5: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
-	10, // 6: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
-	11, // 7: switchyard.gateway.v1.UsageRecord.user_id:type_name -> google.protobuf.StringValue
-	8,  // 8: switchyard.gateway.v1.UsageRecord.tags:type_name -> switchyard.gateway.v1.UsageRecord.TagsEntry
-	10, // 9: switchyard.gateway.v1.GetSpendRequest.from:type_name -> google.protobuf.Timestamp
-	10, // 10: switchyard.gateway.v1.GetSpendRequest.to:type_name -> google.protobuf.Timestamp
-	10, // 11: switchyard.gateway.v1.Spend.from:type_name -> google.protobuf.Timestamp
-	10, // 12: switchyard.gateway.v1.Spend.to:type_name -> google.protobuf.Timestamp
-	6,  // 13: switchyard.gateway.v1.Spend.rows:type_name -> switchyard.gateway.v1.SpendRow
-	7,  // 14: switchyard.gateway.v1.Spend.total:type_name -> switchyard.gateway.v1.SpendSums
-	10, // 15: switchyard.gateway.v1.SpendRow.start:type_name -> google.protobuf.Timestamp
-	9,  // 16: switchyard.gateway.v1.SpendRow.groups:type_name -> switchyard.gateway.v1.SpendRow.GroupsEntry
-	7,  // 17: switchyard.gateway.v1.SpendRow.sums:type_name -> switchyard.gateway.v1.SpendSums
-	1,  // 18: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
-	4,  // 19: switchyard.gateway.v1.UsageService.GetSpend:input_type -> switchyard.gateway.v1.GetSpendRequest
-	2,  // 20: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
-	5,  // 21: switchyard.gateway.v1.UsageService.GetSpend:output_type -> switchyard.gateway.v1.Spend
-	20, // [20:22] is the sub-list for method output_type
-	18, // [18:20] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	12, // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	12, // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	4,  // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
+	13, // 3: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
+	13, // 4: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
+	12, // 5: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
+	12, // 6: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
+	13, // 7: switchyard.gateway.v1.UsageRecord.user_id:type_name -> google.protobuf.StringValue
+	9,  // 8: switchyard.gateway.v1.UsageRecord.tags:type_name -> switchyard.gateway.v1.UsageRecord.TagsEntry
+	10, // 9: switchyard.gateway.v1.UsageRecord.reported_usage:type_name -> switchyard.gateway.v1.UsageRecord.ReportedUsageEntry
+	12, // 10: switchyard.gateway.v1.GetSpendRequest.from:type_name -> google.protobuf.Timestamp
+	12, // 11: switchyard.gateway.v1.GetSpendRequest.to:type_name -> google.protobuf.Timestamp
+	12, // 12: switchyard.gateway.v1.Spend.from:type_name -> google.protobuf.Timestamp
+	12, // 13: switchyard.gateway.v1.Spend.to:type_name -> google.protobuf.Timestamp
+	7,  // 14: switchyard.gateway.v1.Spend.rows:type_name -> switchyard.gateway.v1.SpendRow
+	8,  // 15: switchyard.gateway.v1.Spend.total:type_name -> switchyard.gateway.v1.SpendSums
+	12, // 16: switchyard.gateway.v1.SpendRow.start:type_name -> google.protobuf.Timestamp
+	11, // 17: switchyard.gateway.v1.SpendRow.groups:type_name -> switchyard.gateway.v1.SpendRow.GroupsEntry
+	8,  // 18: switchyard.gateway.v1.SpendRow.sums:type_name -> switchyard.gateway.v1.SpendSums
+	2,  // 19: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
+	5,  // 20: switchyard.gateway.v1.UsageService.GetSpend:input_type -> switchyard.gateway.v1.GetSpendRequest
+	3,  // 21: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
+	6,  // 22: switchyard.gateway.v1.UsageService.GetSpend:output_type -> switchyard.gateway.v1.Spend
+	21, // [21:23] is the sub-list for method output_type
+	19, // [19:21] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_usage_proto_init() }
@@ -1423,13 +1545,14 @@ func file_switchyard_gateway_v1_usage_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_usage_proto_rawDesc), len(file_switchyard_gateway_v1_usage_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   10,
+			NumEnums:      1,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_switchyard_gateway_v1_usage_proto_goTypes,
 		DependencyIndexes: file_switchyard_gateway_v1_usage_proto_depIdxs,
+		EnumInfos:         file_switchyard_gateway_v1_usage_proto_enumTypes,
 		MessageInfos:      file_switchyard_gateway_v1_usage_proto_msgTypes,
 	}.Build()
 	File_switchyard_gateway_v1_usage_proto = out.File

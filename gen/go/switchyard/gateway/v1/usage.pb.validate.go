@@ -754,6 +754,8 @@ func (m *UsageRecord) validate(all bool) error {
 
 	// no validation rules for Tags
 
+	// no validation rules for ReportedUsage
+
 	if len(errors) > 0 {
 		return UsageRecordMultiError(errors)
 	}

@@ -111,6 +111,14 @@ var file_switchyard_options_v1_options_proto_extTypes = []protoimpl.ExtensionInf
 		Tag:           "varint,50103,opt,name=null_json",
 		Filename:      "switchyard/options/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.EnumValueOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50104,
+		Name:          "switchyard.options.v1.edge_metric",
+		Tag:           "bytes,50104,opt,name=edge_metric",
+		Filename:      "switchyard/options/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -134,6 +142,15 @@ var (
 	E_NullJson = &file_switchyard_options_v1_options_proto_extTypes[2]
 )
 
+// Extension fields to descriptorpb.EnumValueOptions.
+var (
+	// The metric under which the edge counts customers' calls of a billed operation, and by which plans hold them; empty
+	// for an operation that no customer's route has.
+	//
+	// optional string edge_metric = 50104;
+	E_EdgeMetric = &file_switchyard_options_v1_options_proto_extTypes[3]
+)
+
 var File_switchyard_options_v1_options_proto protoreflect.FileDescriptor
 
 const file_switchyard_options_v1_options_proto_rawDesc = "" +
@@ -147,7 +164,9 @@ const file_switchyard_options_v1_options_proto_rawDesc = "" +
 	"\fROLE_SUPPORT\x10\x04:Q\n" +
 	"\x04role\x12\x1e.google.protobuf.MethodOptions\x18\xb5\x87\x03 \x01(\x0e2\x1b.switchyard.options.v1.RoleR\x04role::\n" +
 	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\arawJson:<\n" +
-	"\tnull_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\bnullJsonB\xd6\x01\n" +
+	"\tnull_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\bnullJson:D\n" +
+	"\vedge_metric\x12!.google.protobuf.EnumValueOptions\x18\xb8\x87\x03 \x01(\tR\n" +
+	"edgeMetricB\xd6\x01\n" +
 	"\x19com.switchyard.options.v1B\fOptionsProtoP\x01Z5switchyard.dev/gen/go/switchyard/options/v1;optionsv1\xa2\x02\x03SOX\xaa\x02\x15Switchyard.Options.V1\xca\x02\x15Switchyard\\Options\\V1\xe2\x02!Switchyard\\Options\\V1\\GPBMetadata\xea\x02\x17Switchyard::Options::V1b\x06proto3"
 
 var (
@@ -164,19 +183,21 @@ func file_switchyard_options_v1_options_proto_rawDescGZIP() []byte {
 
 var file_switchyard_options_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_switchyard_options_v1_options_proto_goTypes = []any{
-	(Role)(0),                          // 0: switchyard.options.v1.Role
-	(*descriptorpb.MethodOptions)(nil), // 1: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),  // 2: google.protobuf.FieldOptions
+	(Role)(0),                             // 0: switchyard.options.v1.Role
+	(*descriptorpb.MethodOptions)(nil),    // 1: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),     // 2: google.protobuf.FieldOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 3: google.protobuf.EnumValueOptions
 }
 var file_switchyard_options_v1_options_proto_depIdxs = []int32{
 	1, // 0: switchyard.options.v1.role:extendee -> google.protobuf.MethodOptions
 	2, // 1: switchyard.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
 	2, // 2: switchyard.options.v1.null_json:extendee -> google.protobuf.FieldOptions
-	0, // 3: switchyard.options.v1.role:type_name -> switchyard.options.v1.Role
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	3, // [3:4] is the sub-list for extension type_name
-	0, // [0:3] is the sub-list for extension extendee
+	3, // 3: switchyard.options.v1.edge_metric:extendee -> google.protobuf.EnumValueOptions
+	0, // 4: switchyard.options.v1.role:type_name -> switchyard.options.v1.Role
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	4, // [4:5] is the sub-list for extension type_name
+	0, // [0:4] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -192,7 +213,7 @@ func file_switchyard_options_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_options_v1_options_proto_rawDesc), len(file_switchyard_options_v1_options_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   0,
-			NumExtensions: 3,
+			NumExtensions: 4,
 			NumServices:   0,
 		},
 		GoTypes:           file_switchyard_options_v1_options_proto_goTypes,

@@ -52,7 +52,9 @@ func readBounds(o *Object) (b inference.Bounds, err error) {
 		if err != nil {
 			return b, err
 		}
-		b.Output = max(b.Output, n)
+		if n > b.Output {
+			b.Output, b.LimitField = n, name
+		}
 	}
 	for _, name := range choiceNames {
 		n, err := o.whole(name, name, maxChoices)

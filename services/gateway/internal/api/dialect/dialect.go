@@ -175,6 +175,7 @@ func (c *Chat) Finish(o *Object, dialect string, body []byte) error {
 		return err
 	}
 	c.Bounds.Choices, c.Bounds.Output, c.Bounds.Thinking, c.Bounds.Extra = bounds.Choices, bounds.Output, bounds.Thinking, bounds.Extra
+	c.Bounds.LimitField = bounds.LimitField
 	c.Extension = o.Raw(Extension)
 	if c.Extension != nil {
 		if body, err = sjson.DeleteBytes(bytes.Clone(body), Extension); err != nil {

@@ -41,6 +41,22 @@ func TestObject(t *testing.T) {
 
 // Members are returned as they are in the body, whatever is between them and however many there are; a duplicate name
 // is found among many too.
+// Keys are refused in what controls a request, and left alone in what a model reads.
+func TestKeysInBodies(t *testing.T) {
+	const key, random = "sk-ant-api03-Zx81Qw27Rt63Yu94Po50", "Zq4Wn2Kd7Vb5Xm1Tg9Hs3Jf6Lc0Rp4Ye8Ua2Bi"
+	for body, refused := range map[string]string{
+		`{"user":"` + key + `"}`: "user: ", `{"metadata":{"a":["` + key + `"]}}`: "metadata: ", `{"metadata":{"` + key + `":1}}`: "metadata: ",
+		`{"user":"\u0073k-ant-api03-Zx81Qw27Rt63Yu94Po50"}`: "user: ", `{"` + key + `":1}`: "body: ", `{"byok":{"provider":"` + random + `"}}`: "byok: ",
+		`{"user":"` + random + `"}`: "", `{"messages":[{"content":"` + key + `"}],"input":"` + key + `","tools":[{"description":"` + key + `"}]}`: "",
+		`{"metadata":{"user_id":"user_0123456789abcdef_account_0f1e2d3c-1111-4222-8333-444455556666_session_0f1e2d3c-1111-4222-8333-444455556666"}}`: "",
+	} {
+		_, err := dialect.Parse([]byte(body))
+		if text := fmt.Sprint(err); (err != nil) != (refused != "") || err != nil && (!strings.HasPrefix(text, refused) || strings.Contains(text, key)) {
+			t.Errorf("%s: %v, want %q", body, err, refused)
+		}
+	}
+}
+
 func TestObjectOfMany(t *testing.T) {
 	for _, n := range []int{1, 23, 24, 25, 200} {
 		var body strings.Builder

@@ -62,6 +62,8 @@ func (f *Form) add(part *multipart.Part) error {
 		p.ContentType = part.Header.Get("Content-Type")
 	case len(data) > maxField || !utf8.Valid(data):
 		return apierr.Invalid(screen.Path(p.Name, "."), fmt.Sprintf("must be text of at most %d bytes", maxField))
+	case screen.HasKeyForm(p.Name) || !slices.Contains(contentNames, p.Name) && screen.HasKeyForm(string(data)):
+		return refuseKey(p.Name)
 	}
 	f.parts = append(f.parts, p)
 	return nil

@@ -35,7 +35,8 @@ type member struct {
 const few = 24
 
 // Parse parses a request body. A duplicate name is refused: parsers differ in which one counts, so a provider might use
-// another value than was checked here. The members share the body's bytes.
+// another value than was checked here. A raw key in a member that is no content is refused, too. The members share the
+// body's bytes.
 func Parse(body []byte) (*Object, error) {
 	if jsoncheck.TooDeep(body) {
 		return nil, apierr.Invalid("body", jsoncheck.RuleDepth)
@@ -43,10 +44,14 @@ func Parse(body []byte) (*Object, error) {
 	if !jsoncheck.Valid(body) {
 		return nil, invalid("body", json.Unmarshal(body, new(any)))
 	}
-	return Members(body)
+	o, err := Members(body)
+	if err != nil {
+		return nil, err
+	}
+	return o, o.screenKeys()
 }
 
-// Members is Parse for JSON that is known to be valid.
+// Members returns the members of JSON that is known to be valid and is a part of a body.
 func Members(body []byte) (*Object, error) {
 	parsed := gjson.ParseBytes(body)
 	if !parsed.IsObject() {

@@ -59,6 +59,7 @@ func Read(body []byte, call Call) (*dialect.Chat, error) {
 	}
 	b := &r.chat.Bounds
 	b.Choices, b.Output, b.Thinking = r.choices, r.output, 0 // The budget is a part of the output.
+	b.LimitField = "generationConfig.maxOutputTokens"
 	return r.chat, nil
 }
 

@@ -88,6 +88,7 @@ func Completion(s dialect.Source) (*dialect.Call, error) {
 		Input:  int64(len(o.Raw("prompt"))+len(o.Raw("suffix"))) + aroundInput,
 		Output: tokens * max(choices, best) * prompts,
 	}
+	c.Relay.OutputLimit, c.Relay.Answers = tokens, max(choices, best)*prompts
 	var echo bool
 	if err := o.Take("echo", &echo); err != nil {
 		return nil, err

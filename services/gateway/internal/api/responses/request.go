@@ -55,11 +55,15 @@ func Read(body []byte, header http.Header, from History) (*dialect.Chat, *Exchan
 	if err := r.chat.Finish(r.Object, Dialect{}.Name(), exchange.Body); err != nil {
 		return nil, nil, err
 	}
+	r.chat.Bounds.LimitField = limitField
 	if beta := header.Get(betaHeader); beta != "" {
 		r.chat.Chat.Native.Headers = map[string]string{betaHeader: beta}
 	}
 	return r.chat, exchange, nil
 }
+
+// limitField limits the tokens of an answer.
+const limitField = "max_output_tokens"
 
 // betaHeader belongs to the body: it enables features that the body uses.
 const betaHeader = "OpenAI-Beta"
@@ -96,7 +100,7 @@ func (r *reader) settings() error {
 	if c.ParallelTools != nil {
 		e.ParallelToolCalls = *c.ParallelTools
 	}
-	return r.Tokens("max_output_tokens", &c.MaxTokens)
+	return r.Tokens(limitField, &c.MaxTokens)
 }
 
 // text reads the format of the answer. The verbosity is a hint.

@@ -6,6 +6,7 @@ package organization
 import (
 	"time"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -110,5 +111,6 @@ type Spend struct {
 // Remaining returns what is left of the ceiling in cents, or false if there is no ceiling.
 func (s Spend) Remaining() (cents float64, limited bool) {
 	ceiling := s.Organization.Budget.CeilingCents
-	return max(ceiling-s.SpentCents-s.ReservedCents, 0), ceiling > 0
+	left := amount.Nearest(ceiling).Minus(amount.Nearest(s.SpentCents)).Minus(amount.Nearest(s.ReservedCents))
+	return max(left.Cents(), 0), ceiling > 0
 }

@@ -70,6 +70,10 @@ func TestRemaining(t *testing.T) {
 	if left, limited := spend.Remaining(); left != 1 || !limited {
 		t.Errorf("%g %v", left, limited)
 	}
+	spend.Organization.Budget.CeilingCents, spend.SpentCents, spend.ReservedCents = 5, 3.8551, 0
+	if left, _ := spend.Remaining(); left != 1.1449 {
+		t.Errorf("%v is left of 5 less 3.8551", left)
+	}
 	spend.SpentCents = 40
 	if left, _ := spend.Remaining(); left != 0 {
 		t.Errorf("%g is left of what is overrun", left)

@@ -2,11 +2,11 @@ package run
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -96,16 +96,14 @@ func (l Limits) allowsPattern(p string) bool {
 	return slices.Contains(l.AllowedTools, p) || !strings.Contains(p, "*") && l.AllowsTool(server, tool)
 }
 
-// centSteps is how many of the ledger's steps are in a cent: one is a pico-USD.
-const centSteps = 1e10
-
 func shareAmounts(child, parent *Limits, u Usage) error {
 	if parent.MaxCostCents > 0 {
-		left := parent.MaxCostCents - u.SpentCents - u.ReservedCents
+		limit := amount.Nearest(parent.MaxCostCents)
+		left := limit.Minus(amount.Nearest(u.SpentCents)).Minus(amount.Nearest(u.ReservedCents)).Cents()
 		if err := checkShare("max_cost_cents", child.MaxCostCents, left); err != nil {
 			return err
 		}
-		parent.MaxCostCents = math.Round((parent.MaxCostCents-child.MaxCostCents)*centSteps) / centSteps
+		parent.MaxCostCents = limit.Minus(amount.Nearest(child.MaxCostCents)).Cents()
 	}
 	for _, amount := range []struct {
 		field      string

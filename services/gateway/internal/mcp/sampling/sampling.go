@@ -70,6 +70,7 @@ func (q *question) request(a *toolcall.Asker, server string, terms toolrule.Samp
 		},
 		Raw: trace.RawRequest{Form: Form, Encode: func() (json.RawMessage, error) { return jsontext.Marshal(captured{server, q.text}) }},
 	}
+	r.Bounds.LimitField = "maxTokens"
 	r.Chat.MaxTokens = min(r.Chat.MaxTokens, cmp.Or(terms.MaxTokens, toolrule.DefaultSamplingTokens))
 	return r
 }

@@ -33,7 +33,7 @@ var (
 		"the API key's remaining budget, less its calls in flight, does not cover the worst case of this call")
 	// ErrOutgrown ends an answer that became larger than its reservation.
 	ErrOutgrown = denied(ReasonExceeded,
-		"the answer became larger than its budget reservation; set max_tokens")
+		"the answer became larger than its budget reservation; set a limit of its output, such as max_tokens")
 	// ErrUnpriced refuses models whose cost is unknown.
 	ErrUnpriced = denied("model_not_allowed",
 		"model: has no price, and the run, the API key or the organization has a ceiling")
@@ -44,6 +44,19 @@ var (
 	// errUnavailable refuses a call that can't be counted: a ceiling must hold while the store is unavailable, too.
 	errUnavailable = apierr.Unavailable("the budget's store is unavailable at the moment; nothing was sent to a provider", nil)
 )
+
+// Short is a refusal of a call whose worst case a ceiling does not cover, with what would be covered at the moment.
+type Short struct {
+	Refusal *apierr.Error
+	// Room is what the ceilings leave, those of run, key and organization together.
+	Room price.Pico
+}
+
+// Error implements error.
+func (s *Short) Error() string { return s.Refusal.Error() }
+
+// Unwrap returns the refusal.
+func (s *Short) Unwrap() error { return s.Refusal }
 
 // Call is the reservation of one call.
 type Call struct {

@@ -89,11 +89,13 @@ type Entry struct {
 	CacheHit bool `json:"cache_hit,omitzero"`
 	Attempts int  `json:"attempts"`
 
-	Usage        provider.Usage `json:"usage"`
-	State        State          `json:"usage_state"`
-	Cost         price.Pico     `json:"cost_pico_usd"`
-	PriceVersion string         `json:"price_version,omitzero"`
-	Outcome      Outcome        `json:"outcome"`
+	Usage provider.Usage `json:"usage"`
+	// Reported is what the vendor reported where that is more than the request can use, and Usage is less; nil otherwise.
+	Reported     *provider.Usage `json:"reported,omitzero"`
+	State        State           `json:"usage_state"`
+	Cost         price.Pico      `json:"cost_pico_usd"`
+	PriceVersion string          `json:"price_version,omitzero"`
+	Outcome      Outcome         `json:"outcome"`
 
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
@@ -102,6 +104,20 @@ type Entry struct {
 // Estimated reports whether the figures are not the provider's own, or the model had no price.
 func (e *Entry) Estimated() bool {
 	return e.State != StateReported || e.PriceVersion == "" && !e.CacheHit
+}
+
+// ReportedByColumn returns Reported by the columns of its buckets, without those that are zero; nil for none.
+func (e *Entry) ReportedByColumn() map[string]int64 {
+	if e.Reported == nil {
+		return nil
+	}
+	counts := make(map[string]int64)
+	for _, b := range provider.Buckets() {
+		if n := *b.Of(e.Reported); n != 0 {
+			counts[b.Column()] = n
+		}
+	}
+	return counts
 }
 
 // cleaned returns the entry without text that a store can't hold (a zero byte, invalid UTF-8): a name chosen by a
@@ -130,7 +146,7 @@ func (e Entry) LogValue() slog.Value {
 		slog.String("provider", e.Provider), slog.String("model", e.Model),
 		slog.String("credential", e.Credential), slog.String("credential_fingerprint", e.Fingerprint),
 		slog.Bool("substituted", e.Substituted), slog.Bool("cache_hit", e.CacheHit), slog.Int("attempts", e.Attempts),
-		slog.Any("usage", e.Usage),
+		slog.Any("usage", e.Usage), slog.Any("reported", e.Reported),
 		slog.String("usage_state", string(e.State)), slog.Int64("cost_pico_usd", int64(e.Cost)),
 		slog.String("price_version", e.PriceVersion), slog.String("outcome", string(e.Outcome)),
 		slog.Time("started_at", e.StartedAt), slog.Time("ended_at", e.EndedAt),

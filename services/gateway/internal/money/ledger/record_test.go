@@ -47,6 +47,9 @@ func fill(t *testing.T, v reflect.Value, next *int64) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), next)
 	case reflect.Struct:
 		for _, field := range v.Fields() {
 			fill(t, field, next)

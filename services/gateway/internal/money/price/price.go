@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/gateway/internal/amount"
 )
 
 // Pico is an amount of money in pico-USD (1e-12 USD). A cost is a whole number of them, so that sums are exact.
@@ -19,8 +22,19 @@ type Pico int64
 // picoPerCent is 0.01 USD in pico-USD.
 const picoPerCent = 1e10
 
-// Cents returns the amount in cents, rounded once to the nearest float64.
-func (p Pico) Cents() float64 { return float64(p) / picoPerCent }
+// exactPico is the amount from which on a float64 doesn't hold every pico-USD in cents.
+const exactPico = 1e15
+
+// Cents returns the amount in cents, as amount.Amount has it.
+func (p Pico) Cents() float64 {
+	if -exactPico < p && p < exactPico {
+		return float64(p) / picoPerCent // It is the nearest to the exact decimal, which is thereby its shortest.
+	}
+	return amount.Round(float64(p) / picoPerCent)
+}
+
+// InCents returns the exact amount as a decimal number of cents.
+func (p Pico) InCents() string { return amount.Of(int64(p)).String() }
 
 // Plus returns the sum of two amounts that are not negative, at most the largest amount: a sum that is too large must not
 // become a small or negative one.
@@ -34,6 +48,11 @@ func (p Pico) Plus(q Pico) Pico {
 // Rate is the price of one token in pico-USD. One micro-USD per million tokens is one pico-USD a token, so that six
 // decimals are exact.
 type Rate int64
+
+// CentsPerMillion returns the price of a million tokens in cents, as amount.Amount has it.
+func (r Rate) CentsPerMillion() float64 {
+	return amount.Pico(new(big.Int).Mul(big.NewInt(int64(r)), big.NewInt(1e6))).Cents()
+}
 
 // Each is the price of one piece, such as an image, in pico-USD. Twelve decimals of a USD are exact.
 type Each int64

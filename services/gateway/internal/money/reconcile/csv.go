@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
@@ -45,7 +46,7 @@ func ParseCSV(text string) ([]Line, error) {
 			return nil, apierr.Invalid("csv", fmt.Sprintf("must hold at most %d lines", MaxLines))
 		}
 		at, _ := reader.FieldPos(0)
-		line, err := NewLine(record[0], record[1], func() (Money, error) { return ParseCents(record[2]) })
+		line, err := NewLine(record[0], record[1], func() (amount.Amount, error) { return amount.ParseCents(record[2]) })
 		if err != nil {
 			return nil, apierr.Invalid("csv", fmt.Sprintf("line %d: %v", at, err))
 		}
@@ -65,8 +66,8 @@ func readable(err error) string {
 	return "can't be read"
 }
 
-// NewLine checks the fields of a line and returns it. The error names the field and the rule.
-func NewLine(provider, model string, amount func() (Money, error)) (Line, error) {
+// NewLine checks the fields of a line, of which read returns the amount. The error names the field and the rule.
+func NewLine(provider, model string, read func() (amount.Amount, error)) (Line, error) {
 	switch {
 	case provider == "" || len(provider) > maxProvider || !printable(provider):
 		return Line{}, fmt.Errorf("provider: must be 1 to %d characters of text", maxProvider)
@@ -77,14 +78,14 @@ func NewLine(provider, model string, amount func() (Money, error)) (Line, error)
 	case screen.LooksLikeKey(model):
 		return Line{}, errors.New("model: seems to hold a raw key; send a name")
 	}
-	money, err := amount()
+	billed, err := read()
 	if err != nil {
 		return Line{}, fmt.Errorf("amount_cents: %w", err)
 	}
-	if most, _ := ParseCents(maxCents); !money.Within(most) {
+	if most, _ := amount.ParseCents(maxCents); !billed.Within(most) {
 		return Line{}, fmt.Errorf("amount_cents: must be between -%s and %s", maxCents, maxCents)
 	}
-	return Line{Provider: provider, Model: model, Amount: money}, nil
+	return Line{Provider: provider, Model: model, Amount: billed}, nil
 }
 
 func printable(text string) bool {

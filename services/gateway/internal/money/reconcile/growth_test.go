@@ -15,5 +15,4 @@ func TestParseCSVGrowsLinearly(t *testing.T) {
 		growth.Repeat("an open quote", head+`"`, "a\n", ""), growth.Number("columns", "provider", ",c#", ",model,amount_cents\n"),
 	)
 	growth.Linear(t, growth.EachText(inputs, func(text string) { _, _ = ParseCSV(text) })...)
-	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _, _ = ParseCents(text) })...)
 }

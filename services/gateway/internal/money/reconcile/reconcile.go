@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
@@ -25,7 +26,7 @@ type Line struct {
 	Provider string
 	// Model is empty for all of the provider's models that have no line of their own.
 	Model  string
-	Amount Money
+	Amount amount.Amount
 }
 
 // Invoice is an invoice to compare with the metered costs.
@@ -34,7 +35,7 @@ type Invoice struct {
 	Start, End time.Time
 	Lines      []Line
 	// Tolerance is the largest difference at which a line still counts as matched.
-	Tolerance Money
+	Tolerance amount.Amount
 	// Ref is the vendor's invoice number; may be empty.
 	Ref string
 }
@@ -87,9 +88,9 @@ func (i *Invoice) Hash() []byte {
 type Metered struct {
 	Provider, Model string
 	Calls           int64
-	Cost            Money
+	Cost            amount.Amount
 	// Estimated is the part of Cost whose tokens were not reported in full.
-	Estimated Money
+	Estimated amount.Amount
 }
 
 // Status is the status of a line or of an invoice; an invoice is Matched or Delta.
@@ -106,13 +107,13 @@ const (
 // Compared is a line with the ledger's figures.
 type Compared struct {
 	Line
-	Metered, Estimated Money
+	Metered, Estimated amount.Amount
 	Calls              int64
 	Status             Status
 }
 
 // Delta returns the billed amount minus the metered one.
-func (c Compared) Delta() Money { return c.Amount.Minus(c.Metered) }
+func (c Compared) Delta() amount.Amount { return c.Amount.Minus(c.Metered) }
 
 // Result is an invoice compared with the ledger.
 type Result struct {
@@ -124,7 +125,7 @@ type Result struct {
 	// Compared is empty in a list.
 	Compared []Compared
 	// Billed and Metered are the sums of all lines.
-	Billed, Metered Money
+	Billed, Metered amount.Amount
 	CreatedAt       time.Time
 	CreatedBy       string
 }
@@ -165,7 +166,7 @@ func Compare(invoice Invoice, metered []Metered) Result {
 	return result
 }
 
-func (c Compared) judge(billed bool, tolerance Money) Status {
+func (c Compared) judge(billed bool, tolerance amount.Amount) Status {
 	switch {
 	case c.Delta().Within(tolerance):
 		return Matched

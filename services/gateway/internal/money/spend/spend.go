@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -84,11 +85,11 @@ type Store interface {
 	Expire(ctx context.Context, b Bounds, limit int) (int, error)
 }
 
-// Cents returns the cost in cents.
-func (s *Sums) Cents() float64 {
-	cents, _ := new(big.Rat).SetFrac(s.Pico, big.NewInt(1e10)).Float64()
-	return cents
-}
+// Cents returns the cost in cents, as amount.Amount has it.
+func (s *Sums) Cents() float64 { return amount.Pico(s.Pico).Cents() }
+
+// InCents returns the exact cost as a decimal number of cents.
+func (s *Sums) InCents() string { return amount.Pico(s.Pico).String() }
 
 // USD returns the exact cost in US dollars as a decimal number.
 func (s *Sums) USD() string {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -125,7 +126,7 @@ func (p *Prober) alone(ctx context.Context, kind Kind, run func(ctx context.Cont
 	}
 	if left, limited := spend.Remaining(); limited && left <= 0 {
 		return apierr.New(apierr.KindForbidden, ReasonBudgetExceeded, fmt.Sprintf(
-			"the budget of probes is spent: %.4g of %.4g cents", spend.SpentCents, spend.Organization.Budget.CeilingCents))
+			"the budget of probes is spent: %s of %s cents", amount.Nearest(spend.SpentCents), amount.Nearest(spend.Organization.Budget.CeilingCents)))
 	}
 	holder := uuid.New()
 	taken, err := p.Lease.Take(ctx, holder, kind, leaseTime)

@@ -42,6 +42,47 @@ func (q *Queries) AddSessions(ctx context.Context, arg AddSessionsParams) error 
 	return err
 }
 
+const budgetRoom = `-- name: BudgetRoom :one
+SELECT floor(greatest(least(
+    9223372036854775807,
+    (SELECT asked.ceiling * 1e10 - budget_key_used($1, $2, $3)
+        FROM (SELECT $4::bigint AS ceiling) AS asked WHERE asked.ceiling > 0),
+    (SELECT o.budget_ceiling_cents::numeric * 1e10
+        - (SELECT coalesce(sum(d.cost_pico_usd), 0) FROM spend_day AS d
+            WHERE d.organization_id = o.organization_id AND d.day >= budget_period_start(o.budget_period, clock_timestamp()))
+        - (SELECT coalesce(sum(b.amount_pico_usd), 0) FROM budget_reservation AS b WHERE b.organization_id = o.organization_id)
+        FROM organization AS o WHERE o.organization_id = $1 AND o.budget_ceiling_cents > 0),
+    (SELECT r.max_cost_cents::numeric * 1e10
+        - (SELECT coalesce(sum(s.cost_pico_usd), 0) FROM spend_run AS s
+            WHERE s.organization_id = r.organization_id AND s.run_id = r.run_id)
+        - (SELECT coalesce(sum(b.amount_pico_usd), 0) FROM budget_reservation AS b
+            WHERE b.organization_id = r.organization_id AND b.run_id = r.run_id)
+        FROM run AS r WHERE r.organization_id = $1 AND r.run_id = $5 AND r.max_cost_cents IS NOT NULL)
+), 0))::bigint AS room
+`
+
+type BudgetRoomParams struct {
+	OrganizationID  string
+	KeyOrigin       string
+	KeyPeriod       string
+	KeyCeilingCents int64
+	RunID           string
+}
+
+// BudgetRoom returns what the ceilings of a call's key, organization and run leave for it, in pico-USD.
+func (q *Queries) BudgetRoom(ctx context.Context, arg BudgetRoomParams) (int64, error) {
+	row := q.db.QueryRow(ctx, budgetRoom,
+		arg.OrganizationID,
+		arg.KeyOrigin,
+		arg.KeyPeriod,
+		arg.KeyCeilingCents,
+		arg.RunID,
+	)
+	var room int64
+	err := row.Scan(&room)
+	return room, err
+}
+
 const clearSessions = `-- name: ClearSessions :exec
 DELETE FROM replica_session WHERE replica_id = $1
 `

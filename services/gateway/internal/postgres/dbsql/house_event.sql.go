@@ -84,7 +84,7 @@ used AS MATERIALIZED (
             WHERE k.organization_id = p.organization_id AND k.key_origin = p.subject
                 AND k.day >= p.start AND k.day < budget_period_end(p.period, p.start))
         ELSE (SELECT sum(s.cost_pico_usd) FROM spend_run AS s WHERE s.organization_id = p.organization_id AND s.run_id = p.subject)
-    END / 1e10 AS spent_cents
+    END * 1e-10 AS spent_cents
     FROM periods AS p
 ),
 reached AS MATERIALIZED (
@@ -98,7 +98,7 @@ recorded AS MATERIALIZED (
     SELECT house_event_add(organization_id, 'switchyard.budget.threshold', kind || '/' || subject,
         concat_ws(' ', period, start, percent, ceiling_cents),
         jsonb_build_object('organization_id', organization_id, 'budget', kind, 'subject', subject, 'percent', percent,
-            'spent_cents', round(spent_cents, 6), 'ceiling_cents', ceiling_cents, 'period', period,
+            'spent_cents', trim_scale(spent_cents), 'ceiling_cents', ceiling_cents, 'period', period,
             'period_start', CASE WHEN period <> 'total' THEN to_char(start, 'YYYY-MM-DD') END),
         CASE WHEN kind = 'run' THEN interval '30 days' ELSE interval '400 days' END) AS done
     FROM reached

@@ -69,6 +69,7 @@ SELECT
     outcome,
     started_at,
     ended_at,
+    reported_usage,
     recorded_at
 FROM ledger_entry
 WHERE (txid, seq) > (cast($1::text AS xid8), $2::bigint)
@@ -138,6 +139,7 @@ type ListEntriesRow struct {
 	Outcome               string
 	StartedAt             time.Time
 	EndedAt               time.Time
+	ReportedUsage         []byte
 	RecordedAt            time.Time
 }
 
@@ -205,6 +207,7 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 			&i.Outcome,
 			&i.StartedAt,
 			&i.EndedAt,
+			&i.ReportedUsage,
 			&i.RecordedAt,
 		); err != nil {
 			return nil, err

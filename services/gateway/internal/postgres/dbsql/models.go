@@ -388,6 +388,7 @@ type LedgerEntry struct {
 	KeyOrigin             string
 	UserID                string
 	Tags                  []byte
+	ReportedUsage         []byte
 }
 
 type ModelDeprecation struct {

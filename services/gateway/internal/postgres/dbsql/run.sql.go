@@ -104,7 +104,7 @@ WITH used AS (
     RETURNING run.organization_id, run.run_id, used.calls, used.cost
 ), recorded AS MATERIALIZED (
     SELECT organization_id, run_id, house_event_add(organization_id, 'switchyard.run.exhausted', 'run/' || run_id, '', jsonb_build_object(
-        'organization_id', organization_id, 'run_id', run_id, 'calls', calls, 'spent_cents', round(cost / 1e10, 6))) AS done
+        'organization_id', organization_id, 'run_id', run_id, 'calls', calls, 'spent_cents', trim_scale(cost * 1e-10))) AS done
     FROM ended
 )
 INSERT INTO audit_entry (actor, actor_role, action, organization_id, subject_type, subject, request_id, reason, details)

@@ -11,6 +11,25 @@ SELECT tool_reserve(
     @call_digest, @max_tool_calls::integer, @repeat_limit::integer
 )::text AS refusal;
 
+-- name: BudgetRoom :one
+-- BudgetRoom returns what the ceilings of a call's key, organization and run leave for it, in pico-USD.
+SELECT floor(greatest(least(
+    9223372036854775807,
+    (SELECT asked.ceiling * 1e10 - budget_key_used(@organization_id, @key_origin, @key_period)
+        FROM (SELECT @key_ceiling_cents::bigint AS ceiling) AS asked WHERE asked.ceiling > 0),
+    (SELECT o.budget_ceiling_cents::numeric * 1e10
+        - (SELECT coalesce(sum(d.cost_pico_usd), 0) FROM spend_day AS d
+            WHERE d.organization_id = o.organization_id AND d.day >= budget_period_start(o.budget_period, clock_timestamp()))
+        - (SELECT coalesce(sum(b.amount_pico_usd), 0) FROM budget_reservation AS b WHERE b.organization_id = o.organization_id)
+        FROM organization AS o WHERE o.organization_id = @organization_id AND o.budget_ceiling_cents > 0),
+    (SELECT r.max_cost_cents::numeric * 1e10
+        - (SELECT coalesce(sum(s.cost_pico_usd), 0) FROM spend_run AS s
+            WHERE s.organization_id = r.organization_id AND s.run_id = r.run_id)
+        - (SELECT coalesce(sum(b.amount_pico_usd), 0) FROM budget_reservation AS b
+            WHERE b.organization_id = r.organization_id AND b.run_id = r.run_id)
+        FROM run AS r WHERE r.organization_id = @organization_id AND r.run_id = @run_id AND r.max_cost_cents IS NOT NULL)
+), 0))::bigint AS room;
+
 -- name: ReleaseReservations :exec
 -- ReleaseReservations releases reservations. Calls of tools that were not made no longer count.
 WITH lapsed AS (

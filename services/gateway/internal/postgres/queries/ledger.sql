@@ -44,6 +44,7 @@ SELECT
     outcome,
     started_at,
     ended_at,
+    reported_usage,
     recorded_at
 FROM ledger_entry
 WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)

@@ -118,12 +118,16 @@ func (s *settlement) entry(n int, r *provider.BatchResult) ledger.Entry {
 	s.bill.Cost = s.bill.Cost.Plus(cost.Amount)
 	s.bill.Estimated = s.bill.Estimated || state != ledger.StateReported || !cost.Known
 	s.bill.Price = cost.Version
+	var reported *provider.Usage
+	if state == ledger.StatePartial {
+		reported = r.Usage
+	}
 	return ledger.Entry{
 		ID: entryID(j.Reservation, n), RequestID: j.ID, Organization: j.Organization, Key: j.Key, KeyOrigin: j.KeyOrigin, User: j.User, Service: j.Service,
 		Run: j.Run, Tags: j.Tags,
 		Operation: string(OperationOf(j.API)), RequestedModel: j.Model,
 		Provider: s.vendor.target.Provider, Model: s.vendor.target.Model, Credential: s.vendor.target.Source, Fingerprint: j.Fingerprint,
-		Attempts: 1, Usage: usage, State: state, Cost: cost.Amount, PriceVersion: cost.Version, Outcome: ledger.OutcomeCompleted,
+		Attempts: 1, Usage: usage, Reported: reported, State: state, Cost: cost.Amount, PriceVersion: cost.Version, Outcome: ledger.OutcomeCompleted,
 		StartedAt: j.CreatedAt, EndedAt: s.now,
 	}
 }

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -112,7 +113,11 @@ func (x *execution) reserve(ctx context.Context) error {
 	if x.reservation, err = x.worst(&x.admitted, x.grant.Terms().Priced); err != nil {
 		return err
 	}
-	return x.grant.Reserve(ctx, x.id, x.reservation)
+	err = x.grant.Reserve(ctx, x.id, x.reservation)
+	if short, ok := errors.AsType[*budget.Short](err); ok {
+		return x.explain(short)
+	}
+	return err
 }
 
 // allow keeps the candidates whose models both the run and the API key of a request may use.

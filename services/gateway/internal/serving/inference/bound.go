@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"switchyard.dev/services/gateway/internal/content/token"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -13,6 +14,8 @@ import (
 // Bounds are the fields of a native body that affect the size and the price of its answer, beside those that every
 // dialect has. The zero value is of a body with none of them.
 type Bounds struct {
+	// LimitField is the field of the caller's form that limits the output; empty stands for max_tokens.
+	LimitField string `json:"-"`
 	// Choices is the number of answers that are asked for; 0 is one.
 	Choices int64
 	// Output is the most tokens of each answer that any field allows; 0 where none does. It can only raise the
@@ -48,10 +51,9 @@ const (
 	openOutput    = 128 << 10
 	// openInput is what a vendor may read beside the body, where the model's limit is unknown.
 	openInput = 1 << 20
-	// requestInput is what a vendor may add to any conversation (prompts of its own) with a reservation, and looseInput
-	// without one; toolsInput is what it may add to one with tools, messageInput what it may add around a message, a tool
-	// or a text to embed.
-	requestInput, looseInput, toolsInput, messageInput = 256, 4096, 1024, 32
+	// requestInput is what a vendor may add to any conversation (prompts of its own), toolsInput what it may add to one
+	// with tools, and messageInput what it may add around a message, a tool or a text to embed.
+	requestInput, toolsInput, messageInput = 256, 1024, 32
 	// choiceOutput is what a vendor may count around an answer: its end, and the tokens that delimit a call.
 	choiceOutput = 16
 	// imageInput is reserved for an image in the input, imageOutput for a generated one, where the vendor counts tokens of
@@ -79,7 +81,7 @@ func mostUsage(r *Request, c *candidate, reserved bool) bound {
 	if r.Embedding.Len() > 0 {
 		return bound{Usage: provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}}
 	}
-	most := bound{Usage: provider.Usage{Input: mostInput(r, c, reserved)}}
+	most := bound{Usage: provider.Usage{Input: mostInput(r, c)}}
 	if r.ImageRequest.Prompt != "" {
 		most.Images = int64(max(r.ImageRequest.Count, 1))
 		most.Output = most.Images * imageOutput
@@ -105,7 +107,7 @@ func mostUsage(r *Request, c *candidate, reserved bool) bound {
 const dialectAnthropic = "anthropic"
 
 // mostInput returns the most input of anything but an embedding, in tokens.
-func mostInput(r *Request, c *candidate, reserved bool) int64 {
+func mostInput(r *Request, c *candidate) int64 {
 	input, images := int64(promptBytes(r)+len(r.Chat.ResponseFormat)), 0
 	for i := range r.Chat.Messages {
 		m := &r.Chat.Messages[i]
@@ -125,11 +127,7 @@ func mostInput(r *Request, c *candidate, reserved bool) int64 {
 	if native := r.Chat.Native; native != nil {
 		input = max(input, int64(len(native.Body)-imageBytes(r)))
 	}
-	input += looseInput
-	if reserved {
-		input += requestInput - looseInput
-	}
-	input += int64(messageInput*(len(r.Chat.Messages)+len(r.Chat.Tools)) + imageTokensAt(c)*images)
+	input += requestInput + int64(messageInput*(len(r.Chat.Messages)+len(r.Chat.Tools))+imageTokensAt(c)*images)
 	if len(r.Chat.Tools) > 0 {
 		input += toolsInput
 	}
@@ -143,6 +141,25 @@ func mostInput(r *Request, c *candidate, reserved bool) int64 {
 		return min(input, limit)
 	}
 	return input
+}
+
+// plausibleBytes is how many bytes of text count as a token at most in a report that is taken as it is. Of the texts that
+// people and programs write, few have more tokens.
+const plausibleBytes = 3
+
+// countInput lowers the bound of the input to the tokens that the model's vocabulary counts and a quarter of them, beside
+// what isn't text. It counts only where a report is more than what most texts have, and only with a vocabulary and a text
+// that is counted whole.
+func (b *bound) countInput(r *Request, c *candidate, reported *provider.Usage) {
+	text := int64(promptBytes(r))
+	around := b.Input - text
+	if r.Relay != nil || r.Bounds.opens(c) || around < 0 || text > token.MostBytes || reported.Prompt() <= text/plausibleBytes+messageInput {
+		return
+	}
+	if counter, known := token.For(c.names()...); known {
+		tokens := countInput(r, &counter)
+		b.Input = min(b.Input, tokens+tokens/4+around)
+	}
 }
 
 // imageTokensAt returns the most tokens that an image can count at a candidate.

@@ -73,6 +73,54 @@ func TestBillWithoutAReport(t *testing.T) {
 	}
 }
 
+// A report of input beyond what the vocabulary counts, a quarter of it and what vendors add is not billed. Without a
+// vocabulary the bound is a token for each byte.
+func TestReportsAreBoundedByTheVocabulary(t *testing.T) {
+	const absurd = 1_000_000
+	long := strings.Repeat("hello world ", 400) // 800 tokens and a space.
+	for name, c := range map[string]struct {
+		upstream, text  string
+		reported, input int64
+		state           ledger.State
+	}{
+		"hello":                     {"gpt-4o", "hello", absurd, 5 + requestInput + messageInput, ledger.StatePartial},
+		"hello, unknown vocabulary": {"llama-3", "hello", absurd, 5 + requestInput + messageInput, ledger.StatePartial},
+		"long":                      {"gpt-4o", long, 4000, 808 + 202 + requestInput + messageInput, ledger.StatePartial},
+		"long, within the margin":   {"gpt-4o", long, 1200, 1200, ledger.StateReported},
+		"long, taken as it is":      {"gpt-4o", long, 1600, 808 + 202 + requestInput + messageInput, ledger.StateReported},
+		"long, unknown vocabulary":  {"llama-3", long, 4000, 4000, ledger.StateReported},
+		"long and absurd":           {"llama-3", long, absurd, 4800 + requestInput + messageInput, ledger.StatePartial},
+	} {
+		if c.state == ledger.StateReported {
+			c.input = c.reported
+		}
+		for _, stream := range []bool{false, true} {
+			reported := &provider.Usage{Input: c.reported, Output: absurd}
+			if c.state == ledger.StateReported {
+				reported.Output = 1
+			}
+			b := named(t, c.upstream, &script{
+				answer: provider.Answer{Text: "hi", FinishReason: provider.FinishStop, Usage: reported}, steps: []step{text("hi"), end(reported)},
+			})
+			r := saying(c.text)
+			r.Chat.MaxTokens = 64
+			if _, err := serve(t, b, r, stream); err != nil {
+				t.Fatal(err)
+			}
+			row := b.ledger.entries[0]
+			if row.State != c.state || row.Usage.Input != c.input || row.Usage.Output > 64+choiceOutput {
+				t.Errorf("%s, stream %t: %s, %+v, want %s with %d of input", name, stream, row.State, row.Usage, c.state, c.input)
+			}
+			if kept := row.Reported != nil && *row.Reported == *reported; kept != (c.state == ledger.StatePartial) {
+				t.Errorf("%s, stream %t: %+v is kept of the report", name, stream, row.Reported)
+			}
+			if c.state == ledger.StatePartial && (!row.Estimated() || !strings.Contains(b.log.String(), "reports more than the request can use")) {
+				t.Errorf("%s, stream %t: the excess is not marked, or not logged", name, stream)
+			}
+		}
+	}
+}
+
 // The conversation of OpenAI's cookbook has 129 tokens for gpt-4 and 124 for gpt-4o, by its API.
 func TestEstimateOfAPublishedConversation(t *testing.T) {
 	r := &Request{}

@@ -76,7 +76,7 @@ type charge struct {
 // nothing of the execution.
 func (x *execution) commit(ctx context.Context, c charge) (*bill, bool) {
 	now := time.Now()
-	usage, state := x.usage(ctx, &c)
+	usage, state, reported := x.usage(ctx, &c)
 	cost := x.cost(c.of, now, usage)
 	if !cost.Known {
 		x.engine.Log.InfoContext(ctx, "the model has no price; the completion is billed as 0",
@@ -92,7 +92,7 @@ func (x *execution) commit(ctx context.Context, c charge) (*bill, bool) {
 		Substituted: requested != "" && (requested != c.of.Provider || x.anotherSpace(x.request.Route.Operation, c.of)),
 	}
 	entry := x.entry(&c, report, now)
-	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
+	entry.Usage, entry.State, entry.PriceVersion, entry.Reported = usage, state, cost.Version, reported
 	err := x.engine.Ledger.Commit(context.WithoutCancel(ctx), entry)
 	if err != nil {
 		x.engine.Log.ErrorContext(ctx, "the ledger row of a completion could not be committed", slog.String("error", err.Error()))
@@ -145,36 +145,40 @@ func (x *execution) cost(of *candidate, now time.Time, usage provider.Usage) pri
 	return x.fleet.Prices.Cost(of.Provider, of.Model, now, usage)
 }
 
-// usage returns the provider's report, as far as it is plausible. Where the answer was cut, a report covers what had
-// arrived until then; where there is none, the gateway counts.
-func (x *execution) usage(ctx context.Context, c *charge) (provider.Usage, ledger.State) {
+// usage returns the provider's report, as far as it is plausible, and the whole report where it isn't. Where the answer
+// was cut, a report covers what had arrived until then; where there is none, the gateway counts.
+func (x *execution) usage(ctx context.Context, c *charge) (u provider.Usage, state ledger.State, reported *provider.Usage) {
 	t := &c.tally
 	if t.usage != nil && t.state != "" {
-		return *t.usage, t.state
+		return *t.usage, t.state, nil
 	}
 	most := x.boundAt(c.of)
 	if t.usage == nil {
-		u := estimateInput(x.request, c.of.names()...)
+		u = estimateInput(x.request, c.of.names()...)
 		u.Output += t.outputTokens(c.of)
 		u.Images += int64(t.images)
 		most.clamp(&u, 0)
-		return u, ledger.StateEstimated
+		return u, ledger.StateEstimated, nil
 	}
-	u := *t.usage
+	u = *t.usage
+	most.countInput(x.request, c.of, t.usage)
 	beyond := most.clamp(&u, t.bytes+t.frames)
-	x.implausible(ctx, c.of, beyond, most.assumed, t.usage)
+	if len(beyond) > 0 {
+		reported = t.usage
+		x.implausible(ctx, c.of, beyond, most.assumed, reported)
+	}
 	if c.outcome != ledger.OutcomeCompleted && !t.whole {
 		// Some vendors report the input at the beginning and the output only at the end.
 		u.Output = min(max(u.Output, t.outputTokens(c.of)), most.Output-u.Completion()+u.Output)
 		if t.counted {
-			return u, ledger.StateEstimated
+			return u, ledger.StateEstimated, reported
 		}
-		return u, ledger.StatePartial
+		return u, ledger.StatePartial, reported
 	}
-	if x.request.Bounds.surcharges(c.of) || len(beyond) > 0 {
-		return u, ledger.StatePartial
+	if x.request.Bounds.surcharges(c.of) || reported != nil {
+		return u, ledger.StatePartial, reported
 	}
-	return u, ledger.StateReported
+	return u, ledger.StateReported, nil
 }
 
 // implausible counts and logs a report of more than the request can use. Where the answer has no bound, a long one is

@@ -54,7 +54,7 @@ func TestReservationsAreSettled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				vendor := &pooledVendor{errors: c.errors, usage: &provider.Usage{Input: 400, Output: usage - 400}}
+				vendor := &pooledVendor{errors: c.errors, usage: &provider.Usage{Input: 200, Output: usage - 200}}
 				b, books := limitedSetup(t, vendor, 2, limits)
 				if err := c.call(t.Context(), b); (err == nil) != c.serves {
 					t.Errorf("the call returns %v", err)

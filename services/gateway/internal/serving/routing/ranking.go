@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -108,11 +110,11 @@ func (b *planner) cents(o *policy.Offer) (cents float64, unit string, known bool
 	const picoPerCent = 1e10
 	switch b.operation {
 	case provider.OperationImages:
-		return float64(pico) / picoPerCent, "image", true
+		return price.Pico(pico).Cents(), "image", true
 	case provider.OperationEmbeddings, provider.OperationModerations, provider.OperationRerank, provider.OperationSpeech,
 		provider.OperationTranscriptions:
-		return float64(pico) * (1e6 / rankingTokens) / picoPerCent, "million tokens", true
+		return amount.Round(float64(pico) * (1e6 / rankingTokens) / picoPerCent), "million tokens", true
 	case provider.OperationChat, provider.OperationVision, provider.OperationCompletions:
 	}
-	return float64(pico) * (1e6 / (2 * rankingTokens)) / picoPerCent, "million tokens, as many in as out", true
+	return amount.Round(float64(pico) * (1e6 / (2 * rankingTokens)) / picoPerCent), "million tokens, as many in as out", true
 }

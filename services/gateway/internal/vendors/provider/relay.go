@@ -22,6 +22,9 @@ type Relay struct {
 	Stream bool
 	// Estimate is the usage that is billed where the vendor reports none, and Most the largest that it can report.
 	Estimate, Most Usage
+	// OutputLimit is the limit of each of Answers answers' tokens, from which Most has its output; 0 where no field limits
+	// them.
+	OutputLimit, Answers int64
 }
 
 // FormPart is a part of a form: a field or a file.
