@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/screen"
@@ -52,11 +53,15 @@ func (r *request) encodeTools(chat *provider.Chat) error {
 	mode := "AUTO"
 	var declared []declaration
 	for i, tool := range chat.Tools {
-		d := declaration{tool.Name, tool.Description, tool.Parameters}
+		d := declaration{Name: tool.Name, Description: tool.Description}
+		field := "tools[" + strconv.Itoa(i) + "].function.parameters"
+		var err error
+		if d.Parameters, err = arguments.Fit(field, tool.Parameters); err != nil {
+			return err
+		}
 		if tool.Strict {
 			mode = "VALIDATED"
-			var err error
-			if d.Parameters, err = convertSchema("tools["+strconv.Itoa(i)+"].function.parameters", tool.Parameters); err != nil {
+			if d.Parameters, err = schema.Gemini.Convert(field, d.Parameters); err != nil {
 				return err
 			}
 		}
