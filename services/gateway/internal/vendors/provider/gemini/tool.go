@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -153,9 +154,17 @@ func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 	if name == "" {
 		return part{}, invalid("messages[].tool_call_id: "+"an id "+screen.Quote(m.ToolCallID)+" is no call of the conversation", nil)
 	}
-	for _, p := range m.Content {
-		if p.ImageURL != "" {
+	m.Content = slices.Clone(m.Content)
+	for i := range m.Content {
+		switch p := &m.Content[i]; {
+		case p.ImageURL != "":
 			return part{}, provider.Unsupported("messages[].content", "this provider accepts no images in the results of tools")
+		case p.File != nil:
+			text, ok := p.File.PlainText()
+			if !ok {
+				return part{}, provider.Unsupported("messages[].content", "this provider accepts no documents but texts in the results of tools")
+			}
+			p.Text = text
 		}
 	}
 	response := bytes.TrimSpace([]byte(m.Text()))
