@@ -295,7 +295,7 @@ func (c *candidate) fit(chat *provider.Chat) (*provider.Fitted, error) {
 		lacking.Reasoning = nil
 		fitted, err := c.Terms.Fit(&lacking)
 		if err == nil {
-			fitted.Left |= provider.HintReasoning
+			fitted.Left |= provider.HintEffort
 		}
 		return fitted, err
 	}
@@ -327,7 +327,7 @@ func (x *execution) ignored() []string {
 		left = fitted.Left
 	}
 	names := provider.Ignored(x.request.Hints, (x.served.Hints|provider.HintSettings)&^left)
-	if left&provider.HintReasoning != 0 {
+	if left&provider.HintEffort != 0 {
 		names = append(names, "reasoning")
 	}
 	return names

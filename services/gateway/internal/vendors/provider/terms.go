@@ -156,6 +156,6 @@ func (f *Fitted) reason(obstacle func(chat *Chat) string) error {
 	case f.Reasoning.Required:
 		return Unsupported("reasoning", "this provider can't think with "+what)
 	}
-	f.Reasoning, f.Left = nil, f.Left|HintReasoning
+	f.Reasoning, f.Left = nil, f.Left|HintEffort
 	return nil
 }

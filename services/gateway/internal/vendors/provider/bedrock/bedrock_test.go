@@ -190,7 +190,7 @@ func TestReasoningThatIsExcluded(t *testing.T) {
 	for model, chat := range map[string]*provider.Chat{claude: {Model: claude, Temperature: new(0.5)}, llama: {Model: llama}} {
 		terms := bedrock.Dialect().TermsOf(model)
 		chat.Reasoning = &provider.Reasoning{Effort: "high"}
-		if fitted, err := terms.Fit(chat); err != nil || fitted.Reasoning != nil || fitted.Left != provider.HintReasoning {
+		if fitted, err := terms.Fit(chat); err != nil || fitted.Reasoning != nil || fitted.Left != provider.HintEffort {
 			t.Errorf("%s: %+v, %v, want the reasoning left out", model, fitted, err)
 		}
 		chat.Reasoning.Required = true
