@@ -102,7 +102,8 @@ func TestNamesAreFitted(t *testing.T) {
 		chat := &provider.Chat{
 			Tools: []provider.Tool{{Name: name}, {Name: "other"}}, ToolChoice: &provider.ToolChoice{Mode: "tool", Name: name},
 			Messages: []provider.Message{
-				{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c", Name: name}}}, {Role: provider.RoleTool, ToolCallID: "c", Name: name},
+				{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c", Name: name}}},
+				{Role: provider.RoleTool, ToolCallID: "c", Name: name},
 				{Role: provider.RoleUser, Name: name},
 			},
 		}

@@ -164,42 +164,35 @@ func comma(out []byte, begin int) []byte {
 // keyword writes a member of a schema, or nothing.
 func (c *converter) keyword(out []byte, o *outline, key, value gjson.Result, depth int) []byte {
 	kind := c.kindOf(key.Str, value)
-	switch kind {
-	case Dropped, Described:
+	switch {
+	case kind == Dropped, kind == Described:
 		return out
-	case Constant:
-		if value.Type != gjson.String && value.Type != gjson.Number {
-			c.refuse("this provider takes texts and numbers as constants")
-		}
+	case kind == Constant && value.Type != gjson.String && value.Type != gjson.Number:
+		c.refuse("this provider takes texts and numbers as constants")
+		return out
+	case kind == Constant:
 		return append(append(append(out, `"enum":[`...), value.Raw...), ']')
-	case Plain:
+	case kind == Plain:
 		c.checkPlain(value)
-	case Reference:
+	case kind == Reference:
 		c.refer(value.Str)
-	case Single:
-		kind = Union // Of one schema there is nothing to join.
-		if value.Get("1").Exists() {
-			c.refuse("this provider joins no schemas")
-		}
+	case kind == Single && value.Get("1").Exists():
+		c.refuse("this provider joins no schemas")
+	case kind == Single: // Of one schema there is nothing to join.
+		kind = Union
 	}
 	if kind == Union {
 		key.Raw = `"anyOf"`
 	}
 	out = append(append(out, key.Raw...), ':')
-	switch kind {
-	case Boolean:
-		if value.IsBool() {
-			return append(out, value.Raw...)
-		}
+	switch {
+	case kind == Schema, kind == Boolean && !value.IsBool():
 		return c.schema(out, value, depth+1)
-	case Schema:
-		return c.schema(out, value, depth+1)
-	case Object:
+	case kind == Object:
 		return c.object(out, key.Str, value, depth)
-	case List, Union:
+	case kind == List, kind == Union:
 		return c.list(out, value, depth)
-	}
-	if key.Str == "description" && o.notes != nil {
+	case key.Str == "description" && o.notes != nil:
 		return append(out, o.description(value.Str)...)
 	}
 	return append(out, value.Raw...)

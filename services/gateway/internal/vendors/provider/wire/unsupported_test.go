@@ -49,8 +49,11 @@ func TestIsUnsupported(t *testing.T) {
 	}
 	const text = "is not supported"
 	for _, e := range []provider.Error{
-		{Class: apierr.ClassAuth, Status: 400, Text: text}, {Class: apierr.ClassPolicy, Status: 404, Text: text}, {Class: apierr.ClassPolicy, Text: text},
-		{Class: apierr.ClassContentPolicy, Status: 400, Text: text}, {Class: apierr.ClassServerError, Status: 500, Text: text},
+		{Class: apierr.ClassAuth, Status: 400, Text: text},
+		{Class: apierr.ClassPolicy, Status: 404, Text: text},
+		{Class: apierr.ClassPolicy, Text: text},
+		{Class: apierr.ClassContentPolicy, Status: 400, Text: text},
+		{Class: apierr.ClassServerError, Status: 500, Text: text},
 	} {
 		if isUnsupported(&e) {
 			t.Errorf("%v counts as unsupported", &e)
