@@ -99,11 +99,28 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 		return nil, err
 	}
 	r.Chat, r.Locale = *chat, m.GetLocale()
-	if m.Seed != nil {
-		r.Hints = []provider.HintField{{Kind: provider.HintSeed, Name: "seed"}}
-	}
+	r.Hints = hints(m)
 	r.BypassCache, r.ApprovalRef = m.GetCache() == bypass, m.GetApprovalRef()
 	return r, nil
+}
+
+// hints returns the settings of a message that some vendors or models refuse.
+func hints(m *gatewayv1.LlmRequest) (fields []provider.HintField) {
+	for _, f := range []struct {
+		set  bool
+		kind provider.Hint
+		name string
+	}{
+		{m.Seed != nil, provider.HintSeed, "seed"},
+		{m.Temperature != nil, provider.HintTemperature, "temperature"},
+		{m.TopP != nil, provider.HintTopP, "top_p"},
+		{len(m.GetStop()) > 0, provider.HintStop, "stop"},
+	} {
+		if f.set {
+			fields = append(fields, provider.HintField{Kind: f.kind, Name: f.name})
+		}
+	}
+	return fields
 }
 
 func byokMode(b *gatewayv1.ByokReference) keyring.Mode {

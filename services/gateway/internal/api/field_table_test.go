@@ -156,8 +156,23 @@ func (k kindOfProvider) sends(t *testing.T, chat provider.Chat) (string, bool) {
 		t.Fatal(err)
 	}
 	chat.Model = k.model
-	_, _ = p.(provider.ChatProvider).Chat(context.Background(), provider.Credential{}, &chat)
+	terms := d.TermsOf(k.model)
+	fitted, err := terms.Fit(&chat)
+	if err != nil {
+		return "", false
+	}
+	_, _ = p.(provider.ChatProvider).Chat(context.Background(), provider.Credential{}, fitted.Chat)
 	return wire.sent, wire.sent != ""
+}
+
+// ignores reports whether a provider of the kind serves without a setting of the chat.
+func (k kindOfProvider) ignores(with *dialect.Chat) bool {
+	of, _ := adapter.Find(k.dialect)
+	chat, terms := with.Chat, of.TermsOf(k.model)
+	chat.Model = k.model
+	fitted, err := terms.Fit(&chat)
+	takes := of.HintsOf(k.settings)(k.model) | provider.HintSettings
+	return err == nil && (fitted.Left&provider.HintEffort != 0 || len(provider.Ignored(with.Hints, takes&^fitted.Left)) > 0)
 }
 
 // becomes returns what becomes of a field at a kind of provider.
@@ -178,7 +193,7 @@ func (k kindOfProvider) becomes(t *testing.T, d dialect.Dialect, without, with *
 	switch {
 	case !ok:
 		return "refused"
-	case len(provider.Ignored(with.Hints, of.HintsOf(k.settings)(k.model))) > 0:
+	case k.ignores(with):
 		return "named"
 	case sent != plain:
 		return "mapped"

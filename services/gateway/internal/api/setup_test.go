@@ -32,12 +32,11 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/adapter"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
-	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
-	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
 	"switchyard.dev/services/gateway/migrations"
@@ -192,10 +191,9 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 			providers[p.Name] = brittle{made}
 		case "anthropic":
 			providers[p.Name], err = anthropic.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Batches: p.Batches, Transport: transport})
-		case "gemini":
-			providers[p.Name], err = gemini.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
-		case "cohere":
-			providers[p.Name], err = cohere.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
+		case "gemini", "bedrock", "vertex", "cohere":
+			of, _ := adapter.Find(p.Dialect)
+			providers[p.Name], err = of.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 		default:
 			providers[p.Name] = sandbox.New(sandbox.Config{Name: p.Name})
 		}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,13 +57,31 @@ type Capabilities struct {
 	Operations []provider.Operation `yaml:"operations"`
 	// Features are the model's features; absent: all, an empty list: none.
 	Features *Feature `yaml:"features"`
-	Limits   Limits   `yaml:"limits"`
+	// Sampling is which settings of sampling the model takes; absent: it follows from the model's name.
+	Sampling SamplingSettings `yaml:"sampling"`
+	Limits   Limits           `yaml:"limits"`
 	// Dimensions are the possible lengths of its vectors.
 	Dimensions Dimensions `yaml:"dimensions"`
 	// ImageSizes are the sizes of images that it generates, such as "1024x1024"; absent: any.
 	ImageSizes []string `yaml:"image_sizes"`
 	// ImageTokens is the usual number of output tokens of one image, for comparing prices.
 	ImageTokens int `yaml:"image_tokens"`
+}
+
+// SamplingSettings are which settings of sampling a model takes, by a name in the policy.
+type SamplingSettings string
+
+// samplings are the names of SamplingSettings.
+var samplings = map[SamplingSettings]provider.Sampling{
+	"any": provider.SamplingAny, "one": provider.SamplingOne, "default": provider.SamplingDefault,
+}
+
+// override returns terms with the settings of sampling that the policy says.
+func (s SamplingSettings) override(terms provider.Terms) *provider.Terms {
+	if takes, known := samplings[s]; known {
+		terms.Sampling, terms.SamplesWithoutReasoning = takes, false
+	}
+	return &terms
 }
 
 // Limits are maximum numbers of tokens; 0 is unknown.
@@ -99,7 +118,10 @@ func (c Capabilities) check() error {
 		}
 	}
 	d := c.Dimensions
+	_, known := samplings[c.Sampling]
 	switch {
+	case c.Sampling != "" && !known:
+		return fmt.Errorf("sampling: %q: want any, one or default", c.Sampling)
 	case min(c.Limits.Context, c.Limits.Input, c.Limits.Output, c.ImageTokens) < 0:
 		return errors.New("limits, image_tokens: must not be negative")
 	case len(d.AnyOf) > 0 && (d.Min != 0 || d.Max != 0), d.Min < 0, d.Max != 0 && d.Max < d.Min:
@@ -116,6 +138,7 @@ func (c Capabilities) withDefaults(provider Capabilities) Capabilities {
 	if c.Features == nil {
 		c.Features = provider.Features
 	}
+	c.Sampling = cmp.Or(c.Sampling, provider.Sampling)
 	return c
 }
 

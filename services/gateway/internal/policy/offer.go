@@ -30,6 +30,8 @@ type Offer struct {
 	forms []string
 	// Hints are those that the provider takes for the model.
 	Hints provider.Hint
+	// Terms are what the vendor refuses for the model.
+	Terms *provider.Terms
 	// relays are the APIs whose calls the provider relays.
 	relays []string
 	// Lacks is the set of features that the model does not have.
@@ -82,6 +84,7 @@ func (e *entry) offer(model *Model) *Offer {
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
 	o.forms, o.relays, o.Hints = e.forms(o.Upstream), e.dialect.Relays, e.hints(o.Upstream)
+	o.Terms = o.Capabilities.Sampling.override(e.dialect.TermsOf(o.Upstream))
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)
 	} else {

@@ -50,6 +50,7 @@ func TestParseNames(t *testing.T) {
 		{"a field", policytest.Wide + "colour: red\n", "", "/etc/policy.yaml: line 48: field colour: there is no such field"},
 		{"a field of a model", policytest.Wide, "providers:\n  - {name: x, dialect: openai, models: [{name: m, limits: {contxt: 3}}]}", "/etc/extra.yaml: line 2: field contxt: there is no such field"},
 		{"a feature", policytest.Wide, "providers: [{name: x, dialect: openai, features: [fly]}]", `/etc/extra.yaml: features: "fly": want one of [tools`},
+		{"settings of sampling", policytest.Wide, "providers: [{name: x, dialect: openai, sampling: some}]", `sampling: "some": want any, one or default`},
 		{"a dialect", policytest.Wide, "providers: [{name: x, dialect: klingon}]", `/etc/extra.yaml: providers[0] "x": dialect: "klingon": want openai, anthropic, gemini, bedrock, vertex, cohere or sandbox`},
 		{"an operation", policytest.Wide, "providers: [{name: x, dialect: openai, models: [m, {name: n, operations: [sing]}]}]", `/etc/extra.yaml: providers[0] "x": models[1] "n": operations: "sing"`},
 		{"a limit", policytest.Wide, "providers: [{name: x, dialect: openai, models: [{name: n, limits: {output: -1}}]}]", "must not be negative"},

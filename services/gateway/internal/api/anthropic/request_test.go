@@ -66,7 +66,7 @@ func TestChat(t *testing.T) {
 		t.Errorf("extension %s", extension)
 	}
 	ignored := []string{"tool_choice.disable_parallel_tool_use", "metadata", "unheard_of"}
-	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, 0)); diff != "" {
+	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
 		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 	if want := strings.Replace(body, `,"switchyard":{"provider":"first"}`, "", 1); native.Dialect != "anthropic" || string(native.Body) != want {
@@ -193,7 +193,7 @@ func TestHints(t *testing.T) {
 		if diff := cmp.Diff(want.reasoning, got.Chat.Reasoning); diff != "" || got.Only != "" {
 			t.Errorf("%s: only %q, reasoning (-want +got):\n%s", body, got.Only, diff)
 		}
-		if diff := cmp.Diff(want.ignored, provider.Ignored(got.Hints, 0)); diff != "" {
+		if diff := cmp.Diff(want.ignored, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
 			t.Errorf("%s: ignored (-want +got):\n%s", body, diff)
 		}
 	}
@@ -229,7 +229,7 @@ func TestDocuments(t *testing.T) {
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
 		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
 	}
-	if diff := cmp.Diff([]string{"citations"}, provider.Ignored(got.Hints, 0)); diff != "" {
+	if diff := cmp.Diff([]string{"citations"}, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
 	}
 }

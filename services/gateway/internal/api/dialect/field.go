@@ -26,7 +26,8 @@ const (
 type Field struct {
 	Name  string
 	Class Class
-	// Hint is the kind under which other dialects have the hint too; 0 for none.
+	// Hint is the kind under which other dialects have the hint too; 0 for none. A field that is read has one if some models
+	// refuse the setting.
 	Hint provider.Hint
 	// Defaults are the values, as JSON without spaces, that ask for what every provider does without being told.
 	Defaults []string
@@ -91,14 +92,15 @@ func compact(raw json.RawMessage) string {
 func (c *Chat) Classify(fields Fields, path string, raw func(name string) json.RawMessage) {
 	for i := range fields {
 		f := &fields[i]
-		if f.Class != Hint && f.Class != Own {
+		isHint := f.Class == Hint || f.Class == Read && f.Hint != 0
+		if !isHint && f.Class != Own {
 			continue
 		}
 		value := raw(f.Name)
 		if value == nil || f.IsDefault(value) {
 			continue
 		}
-		if f.Class == Hint {
+		if isHint {
 			c.Hint(f.Hint, path+f.Name)
 			continue
 		}

@@ -31,10 +31,10 @@ var requestFields = dialect.Fields{
 
 // generationFields are the fields of generationConfig.
 var generationFields = dialect.Fields{
-	{Name: "temperature", Class: dialect.Read},
-	{Name: "topP", Class: dialect.Read},
+	{Name: "temperature", Class: dialect.Read, Hint: provider.HintTemperature},
+	{Name: "topP", Class: dialect.Read, Hint: provider.HintTopP},
 	{Name: "maxOutputTokens", Class: dialect.Read},
-	{Name: "stopSequences", Class: dialect.Read},
+	{Name: "stopSequences", Class: dialect.Read, Hint: provider.HintStop},
 	{Name: "thinkingConfig", Class: dialect.Read},
 	{Name: "responseMimeType", Class: dialect.Read},
 	{Name: "responseSchema", Class: dialect.Read},

@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -28,9 +26,6 @@ var hosted = []string{
 	"image_generation", "mcp", "programmatic_tool_calling", "computer", "computer_use_preview", toolSearch,
 }
 
-// maxToolName is the longest name of a function that every vendor accepts.
-const maxToolName = 64
-
 // tool is a tool of a request.
 type tool struct {
 	Type        string          `json:"type"`
@@ -52,18 +47,12 @@ type callable struct {
 // toolbox holds the caller's tools by the name of the function that stands for each at other vendors.
 type toolbox struct{ functions map[string]callable }
 
-// function returns the name of the function that stands for a tool: its own name or, within a namespace, both.
+// functionName returns the name of the function that stands for a tool: its own name or, within a namespace, both.
 func functionName(namespace, name string) string {
 	if namespace == "" {
 		return name
 	}
-	full := namespace + "__" + name
-	if len(full) <= maxToolName {
-		return full
-	}
-	sum := sha256.Sum256([]byte(full))
-	mark := "_" + hex.EncodeToString(sum[:4])
-	return full[:maxToolName-len(mark)] + mark
+	return namespace + "__" + name
 }
 
 // find returns what a function stands for; a name that the request does not have is a function of that name.

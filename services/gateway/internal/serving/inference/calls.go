@@ -8,11 +8,13 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// callStream is a vendor's stream that fails when its tool calls exceed their bounds. hold is charged for what others
+// callStream is a vendor's stream that fails when its tool calls exceed their bounds, and whose calls have the names that
+// the caller knows. hold is charged for what others
 // keep of the stream until its end: dialects keep the ids of calls, and faces that encode the events anew keep all that
 // follows the first call, or all of it.
 type callStream struct {
 	provider.Stream
+	asked *provider.Fitted
 	limit provider.CallLimit
 	hold  *memory.Hold
 	calls bool // a call has begun
@@ -31,6 +33,7 @@ func (s *callStream) Next() (provider.Event, error) {
 	if err != nil {
 		return provider.Event{}, err
 	}
+	s.asked.Restore(event.ToolCalls)
 	return event, nil
 }
 

@@ -64,7 +64,8 @@ func (x *execution) answer(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	if a.answer, err = p.Chat(ctx, a.credential, chat); err == nil {
+	if a.answer, err = p.Chat(ctx, a.credential, chat.Chat); err == nil {
+		chat.Restore(a.answer.ToolCalls)
 		a.learn(a.answer.Limits)
 	}
 	return err

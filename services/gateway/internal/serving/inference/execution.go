@@ -266,25 +266,40 @@ func (s *selection) settleRequested() {
 
 // chat returns the request as a candidate gets it. A native body names images by URL, so that it can't be sent to a
 // candidate that fetches none, unless only its dialect can carry it: then that vendor decides. So it is with documents.
-func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Chat, error) {
+func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Fitted, error) {
+	relayed := x.relays(c)
 	chat := x.request.Chat
 	chat.Model = c.Upstream
-	if c.Lacks&policy.FeatureReasoning != 0 {
-		chat.Reasoning = nil
-	}
 	if chat.EndUser != "" {
 		chat.EndUser = x.engine.Pseudonym(x.request.Organization, chat.EndUser)
 	}
-	inlines := x.inlines(c)
-	if !inlines.any() {
-		return &chat, nil
+	if inlines := x.inlines(c); inlines.any() {
+		if x.request.Route.Needs.Dialect == "" {
+			chat.Native = nil
+		}
+		var err error
+		if chat.Messages, err = x.inliner.inline(ctx, inlines); err != nil {
+			return nil, err
+		}
 	}
-	if x.request.Route.Needs.Dialect == "" {
-		chat.Native = nil
+	if relayed {
+		return &provider.Fitted{Chat: &chat}, nil
 	}
-	var err error
-	chat.Messages, err = x.inliner.inline(ctx, inlines)
-	return &chat, err
+	return c.fit(&chat)
+}
+
+// fit returns a chat as the candidate's model takes it.
+func (c *candidate) fit(chat *provider.Chat) (*provider.Fitted, error) {
+	if c.Lacks&policy.FeatureReasoning != 0 && chat.Reasoning != nil {
+		lacking := *chat
+		lacking.Reasoning = nil
+		fitted, err := c.Terms.Fit(&lacking)
+		if err == nil {
+			fitted.Left |= provider.HintEffort
+		}
+		return fitted, err
+	}
+	return c.Terms.Fit(chat)
 }
 
 // relays reports whether a candidate gets the request as its caller wrote it.
@@ -305,8 +320,14 @@ func (x *execution) ignored() []string {
 	if x.relays(&x.served) {
 		return nil
 	}
-	names := provider.Ignored(x.request.Hints, x.served.Hints)
-	if x.request.Chat.Reasoning != nil && x.served.Lacks&policy.FeatureReasoning != 0 {
+	var left provider.Hint
+	chat := x.request.Chat
+	chat.Model = x.served.Upstream
+	if fitted, err := x.served.fit(&chat); err == nil { // An error is that of a chat which was not served.
+		left = fitted.Left
+	}
+	names := provider.Ignored(x.request.Hints, (x.served.Hints|provider.HintSettings)&^left)
+	if left&provider.HintEffort != 0 {
 		names = append(names, "reasoning")
 	}
 	return names

@@ -21,20 +21,25 @@ import (
 const parallelFetches = 4
 
 // byURL are kinds of parts of messages that are named by https URL.
-type byURL struct{ images, documents bool }
+type byURL struct {
+	images, documents bool
+	// fetches reports which documents are of none of the kinds, since the vendor fetches them itself; nil for none.
+	fetches func(url string) bool
+}
 
 func (k byURL) any() bool { return k.images || k.documents }
 
 // holds reports whether a part is of one of the kinds.
 func (k byURL) holds(part *provider.Part) bool {
 	if part.File != nil {
-		return k.documents && !strings.HasPrefix(part.File.URL, dataScheme)
+		return k.documents && !strings.HasPrefix(part.File.URL, dataScheme) && (k.fetches == nil || !k.fetches(part.File.URL))
 	}
 	return k.images && part.ImageURL != "" && !strings.HasPrefix(part.ImageURL, dataScheme)
 }
 
 // in returns the kinds that messages have.
-func (k byURL) in(messages []provider.Message) (found byURL) {
+func (k byURL) in(messages []provider.Message) byURL {
+	found := byURL{fetches: k.fetches}
 	for i := range messages {
 		for j := range messages[i].Content {
 			part := &messages[i].Content[j]
@@ -50,14 +55,14 @@ func (k byURL) in(messages []provider.Message) (found byURL) {
 // leaves returns what a candidate's vendor doesn't fetch itself. The policy or the dialect may exclude it.
 func (c *candidate) leaves() byURL {
 	if c.Lacks&policy.FeatureImageURLs != 0 {
-		return byURL{true, true}
+		return byURL{images: true, documents: true}
 	}
 	images, asked := c.provider.(provider.ImageFetcher)
-	documents, fetches := c.provider.(provider.DocumentFetcher)
-	return byURL{
-		images:    asked && !images.FetchesImages(),
-		documents: !fetches || !documents.FetchesDocuments(),
+	leaves := byURL{images: asked && !images.FetchesImages(), documents: true}
+	if fetcher, ok := c.provider.(provider.DocumentFetcher); ok {
+		leaves.fetches = fetcher.FetchesDocument
 	}
+	return leaves
 }
 
 // inlines returns the kinds of which a candidate gets the bytes instead of the URLs. A body that goes out as it came keeps

@@ -15,7 +15,7 @@ import (
 // reading is a provider that fetches images and documents.
 type reading struct{ streaming }
 
-func (reading) FetchesDocuments() bool { return true }
+func (reading) FetchesDocument(string) bool { return true }
 
 // A provider that takes documents by their bytes alone gets them inlined, one that fetches them gets the URL. Each is
 // fetched once, and images stay with a provider that fetches those.
@@ -77,7 +77,8 @@ func TestWhatIsInlined(t *testing.T) {
 		request := *c.request
 		request.Chat.Native = &provider.Native{Dialect: "openai"}
 		x := &execution{admitted: admitted{request: &request}}
-		if got := x.inlines(&candidate{Candidate: routing.Candidate{Native: c.native}, provider: c.provider}); got != c.want {
+		got := x.inlines(&candidate{Candidate: routing.Candidate{Native: c.native}, provider: c.provider})
+		if got.images != c.want.images || got.documents != c.want.documents {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -87,7 +87,7 @@ func (s *incoming) dial(ctx context.Context) (provider.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := p.StreamChat(ctx, s.attempt.credential, chat)
+	upstream, err := p.StreamChat(ctx, s.attempt.credential, chat.Chat)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (s *incoming) dial(ctx context.Context) (provider.Stream, error) {
 	if limited, ok := upstream.(provider.LimitedStream); ok {
 		s.attempt.learn(limited.Limits())
 	}
-	return &callStream{Stream: upstream, hold: s.attempt.hold, kept: s.x.request.KeepsAnswer}, nil
+	return &callStream{Stream: upstream, asked: chat, hold: s.attempt.hold, kept: s.x.request.KeepsAnswer}, nil
 }
 
 // maxHeld bounds the frames that are held before the first content, in bytes: after so many the vendor's answer has

@@ -29,7 +29,7 @@ func TestDocumentsByURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		fetcher, has := p.(provider.DocumentFetcher)
-		if fetches := has && fetcher.FetchesDocuments(); fetches != c.fetches {
+		if fetches := has && fetcher.FetchesDocument(link); fetches != c.fetches {
 			t.Errorf("%s: fetches documents: %v, want %v", c.dialect, fetches, c.fetches)
 		}
 		_, err = p.(provider.ChatProvider).Chat(t.Context(), provider.Credential{}, &provider.Chat{

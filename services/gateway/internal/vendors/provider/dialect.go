@@ -18,6 +18,8 @@ type Dialect struct {
 	// Hints returns which hints a provider of these settings takes for a model, by the vendor's own name of it, in a request
 	// that was written in another dialect. Nil is none.
 	Hints func(s Settings) func(model string) Hint
+	// Terms returns what a vendor's model, by its own name, refuses. Nil is nothing.
+	Terms func(model string) Terms
 	// Relays are the APIs whose calls its providers relay: the names of dialects.
 	Relays []string
 	// New returns the adapter of a provider. It fails on settings that no call could be made with, such as a base URL
@@ -79,6 +81,14 @@ func (d Dialect) HintsOf(s Settings) func(model string) Hint {
 		return Takes(0)
 	}
 	return d.Hints(s)
+}
+
+// TermsOf returns what a model refuses.
+func (d Dialect) TermsOf(model string) Terms {
+	if d.Terms == nil {
+		return Terms{}
+	}
+	return d.Terms(model)
 }
 
 // Takes returns a function that returns the same hints for every model.

@@ -26,8 +26,8 @@ type Error struct {
 	ShouldRetry *bool
 	// Limits are what the vendor reported as left of the rate limit.
 	Limits Limits
-	// Unsupported reports that the dialect can't express the request. Nothing was sent, and another candidate may serve
-	// it.
+	// Unsupported reports that the dialect can't express the request, so that nothing was sent, or that the vendor refused it
+	// for what its host or model lacks. Another candidate may serve it.
 	Unsupported bool
 	// Field is the request's field that caused the error; empty if no field did, or if its name differs between faces.
 	Field string
@@ -63,8 +63,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Failover reports whether another candidate may succeed where this one failed. A request that is at fault (policy,
-// content, context) fails everywhere; a refused credential, or a dialect that lacks a setting, says nothing about
-// another vendor.
+// content, context) fails everywhere; a refused credential, or a dialect or vendor that lacks a setting, says nothing
+// about another vendor.
 func (e *Error) Failover() bool {
 	return e.Class.Retryable() || e.Class == apierr.ClassAuth || e.Unsupported
 }

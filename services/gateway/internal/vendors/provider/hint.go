@@ -26,7 +26,16 @@ const (
 	HintSignedThinking
 	// HintThoughtSignature is the state of calls that Gemini made.
 	HintThoughtSignature
+	// HintTemperature is Chat.Temperature, HintTopP Chat.TopP, HintStop Chat.Stop and HintEffort Chat.Reasoning. Every
+	// dialect has these settings, but some models refuse them; see Terms.
+	HintTemperature
+	HintTopP
+	HintStop
+	HintEffort
 )
+
+// HintSettings are the kinds of settings that every dialect has.
+const HintSettings = HintTemperature | HintTopP | HintStop | HintEffort
 
 // HintField is a hint of a request, by the name of the field that holds it.
 type HintField struct {

@@ -34,11 +34,11 @@ type ImageFetcher interface {
 	FetchesImages() bool
 }
 
-// DocumentFetcher is a ChatProvider that reports whether its vendor fetches documents that a message names by https URL.
-// A provider without this interface doesn't, and refuses a chat with such a URL as unsupported.
+// DocumentFetcher is a ChatProvider that reports whether its vendor fetches a document that a message names by an https
+// URL. A provider without this interface doesn't, and refuses a chat with such a URL as unsupported.
 type DocumentFetcher interface {
 	ChatProvider
-	FetchesDocuments() bool
+	FetchesDocument(url string) bool
 }
 
 // TokenCounter is a ChatProvider whose vendor counts the tokens of a conversation without answering it, for nothing.

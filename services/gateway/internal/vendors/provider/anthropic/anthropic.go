@@ -56,9 +56,6 @@ func New(settings provider.Settings) (*Provider, error) {
 // Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.settings.Name }
 
-// FetchesDocuments implements provider.DocumentFetcher.
-func (p *Provider) FetchesDocuments() bool { return true }
-
 // Chat requests a whole message.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	body, err := p.body(chat, false)

@@ -9,6 +9,7 @@ func Dialect() provider.Dialect {
 		Hints: func(provider.Settings) func(string) provider.Hint {
 			return provider.Takes(provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall | provider.HintSignedThinking)
 		},
-		New: func(s provider.Settings) (provider.Provider, error) { return New(s) },
+		Terms: Terms,
+		New:   func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -38,7 +39,7 @@ type Format struct {
 func (f *Format) ask(text string) { f.Instructions = append(f.Instructions, text) }
 
 // encodeOutput says how much effort the answer may take, and its form.
-func (r *request) encodeOutput(effort provider.Effort, format json.RawMessage) error {
+func (r *request) encodeOutput(model string, effort provider.Effort, format json.RawMessage) error {
 	form, err := FormatOf(format)
 	if err != nil {
 		return err
@@ -50,6 +51,9 @@ func (r *request) encodeOutput(effort provider.Effort, format json.RawMessage) e
 		return nil
 	}
 	r.OutputConfig = &outputConfig{Effort: effort}
+	if form.Schema != nil && !enforces(model) {
+		return provider.Unsupported("response_format.json_schema.strict", "this model has no enforced schemas")
+	}
 	if form.Schema != nil {
 		r.OutputConfig.Format = &outputFormat{"json_schema", form.Schema}
 	}
@@ -57,7 +61,7 @@ func (r *request) encodeOutput(effort provider.Effort, format json.RawMessage) e
 }
 
 // FormatOf reads the contract's form of an answer; see provider.Chat. A strict schema constrains the output, so that the
-// text is JSON of that schema and never a tool call. The constraint supports only closed schemas, which strict ones are.
+// text is JSON of that schema and never a tool call; what of the schema the vendors don't enforce is described to the model.
 // A loose schema and "any object" are requested by an instruction, because the dialect has no setting for them.
 func FormatOf(format json.RawMessage) (form Format, err error) {
 	if len(format) == 0 {
@@ -75,19 +79,22 @@ func FormatOf(format json.RawMessage) (form Format, err error) {
 	if err := json.Unmarshal(format, &f); err != nil {
 		return form, &provider.Error{Class: apierr.ClassPolicy, Text: "response_format: is not valid", Cause: err}
 	}
-	switch schema := f.JSONSchema; {
+	switch wanted := f.JSONSchema; {
 	case f.Type == "" || f.Type == "text":
 		return form, nil
 	case f.Type == "json_object":
 		form.ask(askForObject)
 	case f.Type != "json_schema":
 		return form, provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
-	case len(schema.Schema) == 0:
+	case len(wanted.Schema) == 0:
 		return form, &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
-	case schema.Strict:
-		form.Schema, form.Name, form.Description = schema.Schema, schema.Name, schema.Description
+	case wanted.Strict:
+		form.Name, form.Description = wanted.Name, wanted.Description
+		if form.Schema, err = schema.Anthropic.Convert("response_format.json_schema.schema", wanted.Schema); err != nil {
+			return form, err
+		}
 	default:
-		form.ask(askForSchema + string(schema.Schema))
+		form.ask(askForSchema + string(wanted.Schema))
 	}
 	if f.JSONSchema.Description != "" {
 		form.ask("The answer is: " + f.JSONSchema.Description)

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"regexp"
 	"strconv"
+	"strings"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -13,25 +14,32 @@ type ThinkingConfig struct {
 	Budget int    `json:"budget_tokens,omitempty"`
 }
 
-// Bounds of a budget of thinking, in tokens.
+// Bounds of a budget of thinking, in tokens, and of what goes with thinking.
 const (
 	leastBudget = 1024
+	// leastTopP is the least top_p with which the vendor thinks.
+	leastTopP = 0.95
 	// answerRoom is what is left for the answer where the caller did not bound the output.
 	answerRoom = 4096
 )
 
-var (
-	newName = regexp.MustCompile(`claude-(?:opus|sonnet|haiku|[a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?:$|[^\d])`)
-	oldName = regexp.MustCompile(`claude-(\d{1,2})(?:-(\d{1,2}))?-`)
-)
+// version matches the version in a model's name, which hosts write with dashes or dots, before or behind the family:
+// "claude-3-7-sonnet", "claude-sonnet-4.5", "us.anthropic.claude-opus-4-6-v1", "claude-haiku-4-5@20251001". A longer number
+// is a date.
+var version = regexp.MustCompile(`claude-(?:[a-z]+-)*v?(\d{1,2})(?:[.-](\d{1,2}))?(?:$|\D)`)
 
-// Version returns the version of a model as a number, 406 for 4.6; 0 for a name of another form.
+// newest is the version of models of Claude whose names have none: names of the future, and aliases that move.
+const newest = 99_00
+
+// Version returns the version of a model as a number, 406 for 4.6; 0 for a name that is not Claude's.
 func Version(model string) int {
-	found := newName.FindStringSubmatch(model)
-	if found == nil {
-		found = oldName.FindStringSubmatch(model)
-	}
-	if found == nil {
+	model = strings.ToLower(model)
+	found := version.FindStringSubmatch(model)
+	switch {
+	case found != nil:
+	case strings.Contains(model, "claude-"):
+		return newest
+	default:
 		return 0
 	}
 	major, _ := strconv.Atoi(found[1]) // Two digits at most.
@@ -59,27 +67,22 @@ type ThinkingPlan struct {
 	MaxTokens int
 }
 
-// PlanThinking returns how a chat with a largest output asks for thinking. A hint that the request's other settings
-// exclude is left out; where it is required, that is an error.
-func PlanThinking(chat *provider.Chat, maxTokens int) (ThinkingPlan, error) {
+// PlanThinking returns how a chat with a largest output asks for thinking. The chat has been fitted to Terms, so that
+// nothing in it excludes thinking.
+func PlanThinking(chat *provider.Chat, maxTokens int) ThinkingPlan {
 	plan, asked := ThinkingPlan{MaxTokens: maxTokens}, chat.Reasoning
 	if asked == nil || asked.Level() == provider.EffortNone {
-		return plan, nil
-	}
-	if obstacle := obstacleTo(chat); obstacle != "" {
-		if asked.Required {
-			return plan, provider.Unsupported("reasoning", "this provider can't think with "+obstacle)
-		}
-		return plan, nil
+		return plan
 	}
 	if v := Version(chat.Model); v >= firstAdaptive {
 		plan.Config = &ThinkingConfig{Type: "adaptive"}
 		if level := asked.Level(); level != "" {
 			plan.Effort = level.Within(adaptiveLevels(v)...)
 		}
-		return plan, nil
+		return plan
 	}
-	return plan, plan.think(asked, chat.MaxTokens == 0)
+	plan.think(asked, chat.MaxTokens == 0)
+	return plan
 }
 
 func adaptiveLevels(v int) []provider.Effort {
@@ -92,7 +95,7 @@ func adaptiveLevels(v int) []provider.Effort {
 
 // think asks for thinking with a budget, which is a part of the output: without a bound of the caller's the output gets
 // room for both, else the budget gets less.
-func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool) error {
+func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool) {
 	budget := max(asked.Budget(), leastBudget)
 	if asked.Level() == "" {
 		budget = (&provider.Reasoning{Effort: provider.EffortMedium}).Budget()
@@ -100,14 +103,7 @@ func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool) error {
 	if open {
 		p.MaxTokens = max(p.MaxTokens, budget+answerRoom)
 	}
-	if budget = min(budget, p.MaxTokens-1); budget < leastBudget {
-		if asked.Required {
-			return provider.Unsupported("reasoning", "this provider thinks with 1024 tokens at least, which max_tokens excludes")
-		}
-		return nil
-	}
-	p.Config = &ThinkingConfig{Type: "enabled", Budget: budget}
-	return nil
+	p.Config = &ThinkingConfig{Type: "enabled", Budget: min(budget, p.MaxTokens-1)}
 }
 
 // obstacleTo returns what in a request makes the vendor refuse to think with it, as the end of a sentence; empty for
@@ -116,10 +112,14 @@ func obstacleTo(chat *provider.Chat) string {
 	switch {
 	case chat.Temperature != nil && *chat.Temperature != 1:
 		return "a temperature other than 1"
+	case chat.TopP != nil && *chat.TopP < leastTopP:
+		return "a top_p below 0.95"
 	case chat.ToolChoice != nil && (chat.ToolChoice.Mode == "required" || chat.ToolChoice.Mode == "tool"):
 		return "a tool choice that requires a call"
 	case Version(chat.Model) < firstAdaptive && lacksReasoning(chat.Messages):
 		return "tool calls that were made without thinking"
+	case Version(chat.Model) < firstAdaptive && chat.MaxTokens > 0 && chat.MaxTokens <= leastBudget:
+		return "max_tokens below 1025: it thinks with 1024 tokens at least"
 	}
 	return ""
 }

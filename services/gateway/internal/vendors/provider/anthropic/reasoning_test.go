@@ -35,7 +35,7 @@ func TestReasoning(t *testing.T) {
 		"a budget":                  {provider.Chat{Model: "claude-sonnet-4-20250514", Reasoning: high}, `"max_tokens":20480,"messages":null,"thinking":{"type":"enabled","budget_tokens":16384}`},
 		"a budget within a bound":   {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 5000, Reasoning: high}, `"max_tokens":5000,"messages":null,"thinking":{"type":"enabled","budget_tokens":4999}`},
 		"too little room":           {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 1000, Reasoning: high}, ``},
-		"too little, required":      {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 1000, Reasoning: required}, "!reasoning: this provider thinks with 1024 tokens at least"},
+		"too little, required":      {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 1000, Reasoning: required}, "!reasoning: this provider can't think with max_tokens below 1025"},
 		"a temperature":             {provider.Chat{Model: "claude-opus-4-6", Temperature: new(0.5), Reasoning: high}, ``},
 		"a temperature, required":   {provider.Chat{Model: "claude-opus-4-6", Temperature: new(0.5), Reasoning: required}, "!reasoning: this provider can't think with a temperature"},
 		"a demanded call":           {provider.Chat{Model: "claude-opus-4-6", Tools: tools, ToolChoice: &provider.ToolChoice{Mode: "required"}, Reasoning: high}, ``},
@@ -44,7 +44,12 @@ func TestReasoning(t *testing.T) {
 		"adaptive takes all calls":  {provider.Chat{Model: "claude-opus-4-6", Messages: called(`{}`), Reasoning: high}, `"thinking":{"type":"adaptive"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := encode(&c.chat, false, cmp.Or(c.chat.MaxTokens, 8192))
+			terms := Terms(c.chat.Model)
+			fitted, err := terms.Fit(&c.chat)
+			var r *request
+			if err == nil {
+				r, err = encode(fitted.Chat, false, cmp.Or(c.chat.MaxTokens, 8192))
+			}
 			text, isError := strings.CutPrefix(c.want, "!")
 			switch {
 			case isError:
@@ -67,7 +72,10 @@ func TestVersion(t *testing.T) {
 	for model, want := range map[string]int{
 		"claude-opus-4-6": 406, "claude-sonnet-4-20250514": 400, "claude-opus-4-5-20251101": 405, "claude-3-7-sonnet-20250219": 307,
 		"claude-3-opus-20240229": 300, "claude-3-5-haiku-latest": 305, "anthropic.claude-opus-4-6-v1:0": 406, "claude-opus-5": 500,
-		"claude-instant": 0, "gpt-5": 0, "": 0, "claude-opus-99999999999": 0,
+		"us.anthropic.claude-sonnet-4-5-20250929-v1:0": 405, "claude-sonnet-4-5@20250929": 405, "claude-sonnet-4.5": 405, "claude-3.5-sonnet": 305,
+		"arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-opus-4-1-20250805-v1:0": 401, "anthropic.claude-sonnet-5": 500,
+		"anthropic.claude-v2:1": 200, "claude-2.1": 201, "anthropic.claude-instant-v1": 100, "Claude-Haiku-4-5": 405, "claude-fable-5-1": 501,
+		"claude-opus-latest": newest, "claude-mythos-preview": newest, "gpt-5": 0, "": 0, "kimi-k2": 0,
 	} {
 		if got := Version(model); got != want {
 			t.Errorf("%s: %d, want %d", model, got, want)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -88,7 +89,11 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 	}
 	for _, m := range chat.Messages {
 		if m.Role == provider.RoleSystem {
-			r.System = append(r.System, encodeParts(m.Content)...)
+			parts, err := encodeParts(m.Content)
+			if err != nil {
+				return nil, err
+			}
+			r.System = append(r.System, parts...)
 			continue
 		}
 		blocks, err := encodeBlocks(m)
@@ -97,20 +102,20 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 		}
 		r.join(m.Role, blocks)
 	}
-	for _, t := range chat.Tools {
-		schema := t.Parameters
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object"}`)
+	r.trimPrefill()
+	for i := range chat.Tools {
+		t := &chat.Tools[i]
+		strict := t.Strict && enforces(chat.Model)
+		schema, err := InputSchema(i, t, strict)
+		if err != nil {
+			return nil, err
 		}
-		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, t.Strict})
+		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, strict})
 	}
 	r.limitCachePoints()
-	plan, err := PlanThinking(chat, maxTokens)
-	if err != nil {
-		return nil, err
-	}
+	plan := PlanThinking(chat, maxTokens)
 	r.Thinking, r.MaxTokens = plan.Config, plan.MaxTokens
-	return r, r.encodeOutput(plan.Effort, chat.ResponseFormat)
+	return r, r.encodeOutput(chat.Model, plan.Effort, chat.ResponseFormat)
 }
 
 // check returns an error for settings that the dialect can't express and on which the answer depends. Hints are left
@@ -138,10 +143,26 @@ func (r *request) join(of provider.Role, blocks []any) {
 	r.Messages = append(r.Messages, message{role, blocks})
 }
 
+// trimPrefill removes white space from the end of an answer that the vendor is to continue: it refuses such an end.
+func (r *request) trimPrefill() {
+	last := len(r.Messages) - 1
+	if last < 0 || r.Messages[last].Role != "assistant" {
+		return
+	}
+	content := r.Messages[last].Content
+	if b, ok := content[len(content)-1].(block); ok && b.Type == "text" {
+		b.Text = strings.TrimRightFunc(b.Text, unicode.IsSpace)
+		content[len(content)-1] = b
+	}
+}
+
 // encodeBlocks returns a turn's blocks in the order in which the vendor made them: thinking, text, and each call behind
 // the thinking that led to it.
 func encodeBlocks(m provider.Message) ([]any, error) {
-	parts := encodeParts(m.Content)
+	parts, err := encodeParts(m.Content)
+	if err != nil {
+		return nil, err
+	}
 	if m.Role == provider.RoleTool {
 		result := block{Type: "tool_result", ToolUseID: ToolID(m.ToolCallID), Content: parts}
 		for i := range parts { // A point within a result ends behind the result.
@@ -206,26 +227,28 @@ func ToolID(id string) string {
 	}, id)
 }
 
-// encodeParts leaves out empty texts, which the dialect refuses. The dialect has no setting for an image's detail,
-// which is only a hint.
-func encodeParts(parts []provider.Part) []block {
+// encodeParts leaves out texts of nothing but white space, which the dialect refuses. The dialect has no setting for an
+// image's detail, which is only a hint.
+func encodeParts(parts []provider.Part) ([]block, error) {
 	var blocks []block
 	for _, part := range parts {
 		switch {
 		case part.File != nil:
-			document := encodeImage(part.File.URL)
-			document.Type, document.Title = "document", part.File.Name
+			document, err := encodeDocument(part.File)
+			if err != nil {
+				return nil, err
+			}
 			blocks = append(blocks, document)
 		case part.ImageURL != "":
 			blocks = append(blocks, encodeImage(part.ImageURL))
-		case part.Text != "":
+		case !provider.IsBlank(part.Text):
 			blocks = append(blocks, block{Type: "text", Text: part.Text})
 		}
 		if part.Cache != "" && len(blocks) > 0 {
 			blocks[len(blocks)-1].Cache = newCachePoint(part.Cache)
 		}
 	}
-	return blocks
+	return blocks, nil
 }
 
 // encodeImage splits a data: URI (RFC 2397) into the dialect's fields; any other URL is fetched by the vendor.

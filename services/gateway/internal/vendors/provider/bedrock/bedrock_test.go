@@ -174,8 +174,6 @@ func TestUnsupported(t *testing.T) {
 		{claude, "messages[].content", content(provider.Part{ImageURL: "data:image/tiff;base64,AAAA"})},
 		{claude, "messages[].content", content(provider.Part{File: &provider.File{URL: "https://files.example/a.pdf"}})},
 		{claude, "messages[].content", content(provider.Part{File: &provider.File{URL: "data:application/zip;base64,AAAA"}})},
-		{claude, "reasoning", &provider.Chat{Temperature: new(0.5), Reasoning: &provider.Reasoning{Effort: "high", Required: true}}},
-		{llama, "reasoning", &provider.Chat{Reasoning: &provider.Reasoning{Effort: "high", Required: true}}},
 		{llama, "response_format.json_schema.strict", strict},
 		{"anthropic.claude-3-haiku-20240307-v1:0", "response_format.json_schema.strict", strict},
 	} {
@@ -183,6 +181,21 @@ func TestUnsupported(t *testing.T) {
 		d.New = newAs(c.model, nil)
 		if e := d.Refused(t, c.chat); !e.Unsupported || !e.Failover() || !strings.HasPrefix(e.Text, c.field+": ") {
 			t.Errorf("%s: %+v", c.field, e)
+		}
+	}
+}
+
+// Reasoning that is required, and that the model can't do with the rest of the request, is refused; otherwise it is left out.
+func TestReasoningThatIsExcluded(t *testing.T) {
+	for model, chat := range map[string]*provider.Chat{claude: {Model: claude, Temperature: new(0.5)}, llama: {Model: llama}} {
+		terms := bedrock.Dialect().TermsOf(model)
+		chat.Reasoning = &provider.Reasoning{Effort: "high"}
+		if fitted, err := terms.Fit(chat); err != nil || fitted.Reasoning != nil || fitted.Left != provider.HintEffort {
+			t.Errorf("%s: %+v, %v, want the reasoning left out", model, fitted, err)
+		}
+		chat.Reasoning.Required = true
+		if _, err := terms.Fit(chat); err == nil || !strings.Contains(err.Error(), "reasoning: ") {
+			t.Errorf("%s: %v, want a refusal", model, err)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func appendThinking(blocks []block, thinking []json.RawMessage) []block {
 	return blocks
 }
 
-// part appends a part of a turn. Empty texts are left out, because the dialect would refuse them. It has no setting for
+// part appends a part of a turn. Texts of nothing but white space are left out, because the dialect would refuse them. It has no setting for
 // an image's detail, which is only a hint.
 func (e *encoder) part(blocks []block, p provider.Part) ([]block, error) {
 	switch {
@@ -131,7 +131,7 @@ func (e *encoder) part(blocks []block, p provider.Part) ([]block, error) {
 	case p.ImageURL != "":
 		image, err := encodeImage(p.ImageURL)
 		return append(blocks, block{Image: image}), err
-	case p.Text != "":
+	case !provider.IsBlank(p.Text):
 		return append(blocks, block{Text: p.Text}), nil
 	}
 	return blocks, nil
@@ -163,14 +163,16 @@ var documentFormats = map[string]string{
 }
 
 func (e *encoder) document(file *provider.File) (*media, error) {
-	kind, data, ok := file.Data()
+	_, data, ok := file.Data()
 	if !ok {
 		return nil, provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
 	}
-	kind, _, _ = strings.Cut(kind, ";") // Without the charset.
-	format := documentFormats[strings.ToLower(kind)]
+	format := documentFormats[file.Type()]
+	if format == "" && file.IsText() {
+		format = "txt"
+	}
 	if format == "" {
-		return nil, provider.Unsupported("messages[].content", "this provider accepts documents of the types pdf, csv, html, txt, md, doc, docx, xls and xlsx")
+		return nil, provider.Unsupported("messages[].content", "this provider accepts texts, and documents of the types pdf, doc, docx, xls and xlsx")
 	}
 	return &media{Format: format, Name: e.documentName(file.Name), Source: source{data}}, nil
 }

@@ -16,6 +16,7 @@ func Dialect() provider.Dialect {
 		Reasons:    func(model string) bool { return isClaude(model) && anthropic.Reasons(model) },
 		Forms:      func(provider.Settings) func(string) []string { return forms },
 		Hints:      func(provider.Settings) func(string) provider.Hint { return hints },
+		Terms:      terms,
 		New:        func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }
@@ -37,6 +38,18 @@ func hints(model string) provider.Hint {
 		takes |= provider.HintSignedThinking
 	}
 	return takes
+}
+
+// terms returns what a model refuses: Claude what it refuses elsewhere, and all what the dialect has no place for.
+func terms(model string) provider.Terms {
+	var t provider.Terms
+	if isClaude(model) {
+		t = anthropic.Terms(model)
+	} else {
+		t.Obstacle = func(*provider.Chat) string { return "this model, which has no setting for it" }
+	}
+	t.Functions = provider.NameRule{Longest: 64}
+	return t
 }
 
 // isClaude reports whether a model is one of Anthropic's. The name may be that of an inference profile, such as

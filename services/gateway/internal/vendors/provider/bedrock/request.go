@@ -1,8 +1,9 @@
 package bedrock
 
 import (
-	"encoding/json"
 	"slices"
+	"strings"
+	"unicode"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
@@ -85,13 +86,12 @@ func encode(chat *provider.Chat, maxTokens int) (*request, error) {
 	if len(e.Messages) > 0 && e.Messages[0].Role == roleAssistant {
 		return nil, provider.Unsupported("messages[0].role", "conversations with this provider begin with the user")
 	}
-	e.declare()
-	e.Inference = inference{MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop}
-	effort, err := e.think()
-	if err != nil {
+	e.trimPrefill()
+	if err := e.declare(); err != nil {
 		return nil, err
 	}
-	if err := e.form(effort); err != nil {
+	e.Inference = inference{MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop}
+	if err := e.form(e.think()); err != nil {
 		return nil, err
 	}
 	e.limitCachePoints()
@@ -130,26 +130,31 @@ func (e *encoder) add(m provider.Message) error {
 	return nil
 }
 
+// trimPrefill removes white space from the end of an answer that the model is to continue: Claude refuses such an end.
+func (e *encoder) trimPrefill() {
+	last := len(e.Messages) - 1
+	if last < 0 || e.Messages[last].Role != roleAssistant {
+		return
+	}
+	content := e.Messages[last].Content
+	text := &content[len(content)-1].Text
+	*text = strings.TrimRightFunc(*text, unicode.IsSpace)
+}
+
 // instruct adds an instruction to those of the caller.
 func (e *encoder) instruct(text string) { e.System = append(e.System, block{Text: text}) }
 
 // think asks for thinking, as Claude is asked for it, and returns its effort.
-func (e *encoder) think() (provider.Effort, error) {
+func (e *encoder) think() provider.Effort {
 	if !isClaude(e.chat.Model) {
-		if asked := e.chat.Reasoning; asked != nil && asked.Required {
-			return "", provider.Unsupported("reasoning", "this provider can ask only Claude to think")
-		}
-		return "", nil
+		return ""
 	}
-	plan, err := anthropic.PlanThinking(e.chat, e.Inference.MaxTokens)
-	if err != nil {
-		return "", err
-	}
+	plan := anthropic.PlanThinking(e.chat, e.Inference.MaxTokens)
 	if plan.Config != nil {
 		e.Additional = &additional{plan.Config}
 	}
 	e.Inference.MaxTokens = plan.MaxTokens
-	return plan.Effort, nil
+	return plan.Effort
 }
 
 // form says how much effort the answer may take, and its form.
@@ -227,6 +232,3 @@ func (e *encoder) limitCachePoints() {
 		*list = slices.DeleteFunc(*list, func(b block) bool { return b == block{} })
 	}
 }
-
-// anyObject is the schema of a function without parameters.
-var anyObject = json.RawMessage(`{"type":"object"}`)

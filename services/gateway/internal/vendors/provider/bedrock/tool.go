@@ -45,13 +45,13 @@ const dontCall = "Answer without calling a tool."
 
 // declare declares the functions. The dialect has no way to forbid calls but to declare none, which it refuses where the
 // conversation has calls already: then the functions stay declared, and the model is told not to call them.
-func (e *encoder) declare() {
+func (e *encoder) declare() error {
 	tools := e.chat.Tools
 	forbidden := e.chat.ToolChoice != nil && e.chat.ToolChoice.Mode == "none"
 	if len(tools) == 0 || forbidden {
 		called := e.called()
 		if len(called) == 0 {
-			return
+			return nil
 		}
 		if len(tools) == 0 {
 			tools = called
@@ -59,13 +59,16 @@ func (e *encoder) declare() {
 		e.instruct(dontCall)
 	}
 	e.Tools = &toolConfig{Choice: encodeChoice(e.chat.ToolChoice)}
-	for _, t := range tools {
-		spec := toolSpec{t.Name, t.Description, inputSchema{t.Parameters}, t.Strict && enforces(e.chat.Model)}
-		if len(t.Parameters) == 0 {
-			spec.Input.JSON = anyObject
+	for i := range tools {
+		t := &tools[i]
+		strict := t.Strict && enforces(e.chat.Model)
+		parameters, err := anthropic.InputSchema(i, t, strict)
+		if err != nil {
+			return err
 		}
-		e.Tools.Tools = append(e.Tools.Tools, tool{spec})
+		e.Tools.Tools = append(e.Tools.Tools, tool{toolSpec{t.Name, t.Description, inputSchema{parameters}, strict}})
 	}
+	return nil
 }
 
 // called returns the functions that the conversation has calls of.

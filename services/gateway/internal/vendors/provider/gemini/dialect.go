@@ -1,12 +1,16 @@
 package gemini
 
-import "switchyard.dev/services/gateway/internal/vendors/provider"
+import (
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
+)
 
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
 		Name: DialectName, Operations: provider.Contracted(), Reasons: reasons, Hints: func(provider.Settings) func(string) provider.Hint { return hints },
-		New: func(s provider.Settings) (provider.Provider, error) { return New(s) },
+		Terms: terms,
+		New:   func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }
 
@@ -24,3 +28,11 @@ func takesPenalties(model string) bool {
 	v := versionOf(model)
 	return v > 0 && v < firstThinking
 }
+
+// terms returns what each model refuses. Source: Gemini API reference, FunctionDeclaration and GenerationConfig.
+func terms(string) provider.Terms {
+	return provider.Terms{Functions: provider.NameRule{Longest: 64, Extra: ".:", LetterFirst: true}, Stops: 5, NoBlanks: true}
+}
+
+// arguments are what the vendor requires of the schemas of functions.
+var arguments schema.Arguments

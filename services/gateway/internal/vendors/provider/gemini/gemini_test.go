@@ -199,6 +199,7 @@ func TestUnsupported(t *testing.T) {
 		"response_format.type: ": {ResponseFormat: []byte(`{"type":"grammar"}`)},
 		"messages[].content: this provider accepts images as data:":       {Messages: message(provider.RoleSystem, provider.Part{ImageURL: "https://a.example/a.png"})[:0:0]},
 		"messages[].content: this provider accepts no images":             {Messages: message(provider.RoleTool, provider.Part{ImageURL: "data:image/png;base64,aQ=="})},
+		"messages[].content: this provider accepts no documents but":      {Messages: message(provider.RoleTool, provider.Part{File: &provider.File{URL: "data:application/pdf;base64,JVBERg=="}})},
 		`tools[1].function.parameters.properties.x: this provider has no`: {Tools: tool},
 		at + `: this provider has no keyword "not"`:                       schema(`{"type":"object","not":{}}`),
 		at + `.items.anyOf[]: this provider has no keyword "minLength"`:   schema(`{"items":{"anyOf":[{"type":"string"},{"minLength":1}]}}`),

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -156,11 +157,11 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 	for _, p := range parts {
 		switch {
 		case p.File != nil:
-			kind, data, ok := p.File.Data()
-			if !ok {
-				return nil, provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
+			document, err := encodeDocument(p.File)
+			if err != nil {
+				return nil, err
 			}
-			encoded = append(encoded, part{InlineData: &blob{kind, data}})
+			encoded = append(encoded, part{InlineData: document})
 		case p.ImageURL != "":
 			kind, data, ok := dataURI(p.ImageURL)
 			if !ok {
@@ -172,6 +173,27 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 		}
 	}
 	return encoded, nil
+}
+
+// documentTypes are the media types of documents that the vendor takes. Source: Gemini API documentation, "Document
+// understanding" and "File input methods".
+var documentTypes = []string{
+	provider.TypePDF, "text/plain", "text/html", "text/css", "text/csv", "text/markdown", "text/md", "text/xml", "text/rtf",
+	"text/javascript", "text/x-python",
+}
+
+// encodeDocument returns the data of a document. Texts of other types are plain ones.
+func encodeDocument(file *provider.File) (*blob, error) {
+	_, data, ok := file.Data()
+	switch kind := file.Type(); {
+	case !ok:
+		return nil, provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
+	case slices.Contains(documentTypes, kind):
+		return &blob{kind, data}, nil
+	case file.IsText():
+		return &blob{"text/plain", data}, nil
+	}
+	return nil, provider.Unsupported("messages[].content", "this provider takes PDFs and texts as documents")
 }
 
 // dataURI splits a data: URI (RFC 2397) in base64.

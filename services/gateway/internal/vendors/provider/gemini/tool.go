@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/screen"
@@ -52,11 +54,15 @@ func (r *request) encodeTools(chat *provider.Chat) error {
 	mode := "AUTO"
 	var declared []declaration
 	for i, tool := range chat.Tools {
-		d := declaration{tool.Name, tool.Description, tool.Parameters}
+		d := declaration{Name: tool.Name, Description: tool.Description}
+		field := "tools[" + strconv.Itoa(i) + "].function.parameters"
+		var err error
+		if d.Parameters, err = arguments.Fit(field, tool.Parameters); err != nil {
+			return err
+		}
 		if tool.Strict {
 			mode = "VALIDATED"
-			var err error
-			if d.Parameters, err = convertSchema("tools["+strconv.Itoa(i)+"].function.parameters", tool.Parameters); err != nil {
+			if d.Parameters, err = schema.Gemini.Convert(field, d.Parameters); err != nil {
 				return err
 			}
 		}
@@ -148,9 +154,17 @@ func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 	if name == "" {
 		return part{}, invalid("messages[].tool_call_id: "+"an id "+screen.Quote(m.ToolCallID)+" is no call of the conversation", nil)
 	}
-	for _, p := range m.Content {
-		if p.ImageURL != "" {
+	m.Content = slices.Clone(m.Content)
+	for i := range m.Content {
+		switch p := &m.Content[i]; {
+		case p.ImageURL != "":
 			return part{}, provider.Unsupported("messages[].content", "this provider accepts no images in the results of tools")
+		case p.File != nil:
+			text, ok := p.File.PlainText()
+			if !ok {
+				return part{}, provider.Unsupported("messages[].content", "this provider accepts no documents but texts in the results of tools")
+			}
+			p.Text = text
 		}
 	}
 	response := bytes.TrimSpace([]byte(m.Text()))

@@ -8,7 +8,7 @@ import (
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Forms: forms, Reasons: reasons, Hints: hints,
+		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Forms: forms, Reasons: reasons, Hints: hints, Terms: terms,
 		Relays: []string{DialectName},
 		New:    func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}

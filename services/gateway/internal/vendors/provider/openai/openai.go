@@ -202,14 +202,11 @@ type call struct {
 // call returns the caller's own body if it is in this dialect, or else encodes the chat.
 func (p *Provider) call(chat *provider.Chat, stream bool) (call, error) {
 	if chat.Native == nil || chat.Native.Dialect != DialectName {
-		if err := checkFiles(chat.Messages); err != nil {
+		if err := p.checkFiles(chat.Messages); err != nil {
 			return call{}, err
 		}
 		body, err := p.encode(chat, stream)
-		if err != nil {
-			return call{}, wire.Unencodable(err)
-		}
-		return call{body: body}, nil
+		return call{body: body}, err
 	}
 	body, asked, err := p.relay(chat, stream)
 	return call{body: body, native: chat.Native, usageAsked: asked}, err

@@ -16,6 +16,10 @@ func refusals() map[string]providertest.Refusal {
 	row := func(status int, class apierr.Class, code string) providertest.Refusal {
 		return providertest.Refusal{Status: status, Want: provider.Error{Class: class, Code: code}}
 	}
+	lacks := func(r providertest.Refusal) providertest.Refusal {
+		r.Want.Unsupported = true
+		return r
+	}
 	after := func(name, value string, wait time.Duration, r providertest.Refusal) providertest.Refusal {
 		r.Header, r.Want.RetryAfter = http.Header{name: {value}}, wait
 		return r
@@ -72,8 +76,8 @@ func refusals() map[string]providertest.Refusal {
 		"media_type":            row(415, apierr.ClassPolicy, "invalid_request_error"),
 		"unprocessable":         row(422, apierr.ClassPolicy, "invalid_request_error"),
 		"azure_deployment":      row(404, apierr.ClassPolicy, "DeploymentNotFound"),
-		"mistral_detail":        row(422, apierr.ClassPolicy, ""),
-		"unsupported_parameter": row(400, apierr.ClassPolicy, "unsupported_parameter"),
+		"mistral_detail":        lacks(row(422, apierr.ClassPolicy, "")),
+		"unsupported_parameter": lacks(row(400, apierr.ClassPolicy, "unsupported_parameter")),
 		"model_not_found":       row(404, apierr.ClassPolicy, "model_not_found"),
 		"string_too_long":       row(400, apierr.ClassPolicy, "string_above_max_length"),
 		"mistral_invalid":       row(422, apierr.ClassPolicy, "invalid_request_error"),

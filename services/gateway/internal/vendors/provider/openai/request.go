@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
 type part struct {
@@ -93,9 +97,17 @@ type message struct {
 
 // encode returns a request's body.
 func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, error) {
+	tools, err := p.encodeTools(chat.Tools)
+	if err != nil {
+		return nil, err
+	}
+	format, err := p.encodeFormat(chat.ResponseFormat)
+	if err != nil {
+		return nil, err
+	}
 	b := body{
-		Model: chat.Model, Messages: p.encodeMessages(chat.Messages), Tools: encodeTools(chat.Tools),
-		ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop,
+		Model: chat.Model, Messages: p.encodeMessages(chat.Messages), Tools: tools,
+		ResponseFormat: format, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop,
 		Stream: stream, reasoning: encodeReasoning(p.traits.reasoning, chat.Model, chat.Reasoning),
 	}
 	b.encodeHints(chat, p.traits.takes(chat.Model))
@@ -113,7 +125,11 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, er
 			b.StreamOptions.IncludeObfuscation = new(false)
 		}
 	}
-	return jsontext.Marshal(&b)
+	encoded, err := jsontext.Marshal(&b)
+	if err != nil {
+		return nil, wire.Unencodable(err)
+	}
+	return encoded, nil
 }
 
 // encodeHints sets the hints that the server takes for the model.
@@ -138,15 +154,20 @@ func (b *body) encodeHints(chat *provider.Chat, takes provider.Hint) {
 	}
 }
 
-// checkFiles refuses documents at a URL, which the dialect can't name.
-func checkFiles(messages []provider.Message) error {
+// checkFiles refuses documents that the server can't be given: those at a URL, which the dialect can't name, and at OpenAI
+// all but PDFs and texts.
+func (p *Provider) checkFiles(messages []provider.Message) error {
 	for i := range messages {
 		for _, c := range messages[i].Content {
 			if c.File == nil {
 				continue
 			}
+			_, isText := c.File.PlainText()
 			if _, _, ok := c.File.Data(); !ok {
 				return provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
+			}
+			if p.traits.enforces && !isText && c.File.Type() != provider.TypePDF {
+				return provider.Unsupported("messages[].content", "this provider takes PDFs, and texts in UTF-8, as documents")
 			}
 		}
 	}
@@ -184,12 +205,34 @@ func (p *Provider) encodeCalls(calls []provider.ToolCall) []toolCall {
 	return out
 }
 
-func encodeTools(tools []provider.Tool) []tool {
+func (p *Provider) encodeTools(tools []provider.Tool) ([]tool, error) {
 	out := make([]tool, len(tools))
+	arguments := p.traits.arguments()
 	for i, t := range tools {
+		field := "tools[" + strconv.Itoa(i) + "].function.parameters"
+		var err error
+		if t.Parameters, err = arguments.Fit(field, t.Parameters); err == nil && t.Strict && p.traits.enforces {
+			t.Parameters, err = schema.OpenAI.Convert(field, t.Parameters)
+		}
+		if err != nil {
+			return nil, err
+		}
 		out[i] = tool{Type: "function", Function: function(t)}
 	}
-	return out
+	return out, nil
+}
+
+// encodeFormat returns the contract's form of an answer with a strict schema as the server enforces it.
+func (p *Provider) encodeFormat(format json.RawMessage) (json.RawMessage, error) {
+	const path = "json_schema.schema"
+	if !p.traits.enforces || !gjson.GetBytes(format, "json_schema.strict").Bool() {
+		return format, nil
+	}
+	converted, err := schema.OpenAI.Convert("response_format."+path, json.RawMessage(gjson.GetBytes(format, path).Raw))
+	if err != nil {
+		return nil, err
+	}
+	return sjson.SetRawBytes(format, path, converted)
 }
 
 func (p *Provider) toolID(id string) string {
@@ -212,6 +255,8 @@ func encodeParts(content []provider.Part) []part {
 	parts := make([]part, len(content))
 	for i, c := range content {
 		switch {
+		case c.File != nil && c.File.IsText():
+			parts[i] = encodeText(c.File)
 		case c.File != nil:
 			parts[i] = part{Type: "file", File: &file{cmp.Or(c.File.Name, "document"), c.File.URL}}
 		case c.ImageURL != "":
@@ -221,6 +266,18 @@ func encodeParts(content []provider.Part) []part {
 		}
 	}
 	return parts
+}
+
+// encodeText returns a document that is a text as such, behind its name: the dialect's files are PDFs.
+func encodeText(document *provider.File) part {
+	text, ok := document.PlainText()
+	if !ok { // It is in another encoding than UTF-8.
+		return part{Type: "file", File: &file{cmp.Or(document.Name, "document"), document.URL}}
+	}
+	if document.Name != "" {
+		text = document.Name + "\n\n" + text
+	}
+	return part{Type: "text", Text: &text}
 }
 
 func encodeChoice(choice *provider.ToolChoice) any {

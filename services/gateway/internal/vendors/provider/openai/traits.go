@@ -18,6 +18,8 @@ type traits struct {
 	obfuscates bool
 	// strict: unknown fields are refused, such as extra_content.
 	strict bool
+	// enforces: strict schemas may use what OpenAI enforces, and functions have schemas of objects; other servers differ.
+	enforces bool
 	// reasoning: how the server is told how much to think.
 	reasoning ReasoningStyle
 	// responses: the server has the Responses API.
@@ -57,10 +59,10 @@ func traitsOf(base *url.URL, settings provider.Settings) traits {
 	host := base.Hostname()
 	switch {
 	case host == "api.openai.com":
-		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, responses: true, batches: true, encrypts: true}
+		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, enforces: true, responses: true, batches: true, encrypts: true}
 		t.hints = usualHints | provider.HintVerbosity | provider.HintEndUser | provider.HintCacheKey
 	case settings.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
-		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: settings.APIVersion == "", encrypts: true, hints: usualHints}
+		t = traits{completionTokens: true, streamUsage: true, strict: true, enforces: true, responses: settings.APIVersion == "", encrypts: true, hints: usualHints}
 	case strings.HasSuffix(host, ".api.aws"), strings.HasSuffix(host, ".amazonaws.com"): // OpenAI's own models on Amazon Bedrock.
 		t = traits{completionTokens: true, streamUsage: true, hints: usualHints}
 	case host == "api.mistral.ai": // Usage comes in the last chunk by itself. A seed has another name.

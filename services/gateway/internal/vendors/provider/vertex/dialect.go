@@ -28,6 +28,7 @@ func Dialect() provider.Dialect {
 		Hints: func(s provider.Settings) func(model string) provider.Hint {
 			return func(model string) provider.Hint { return of(model).HintsOf(s)(model) }
 		},
-		New: func(s provider.Settings) (provider.Provider, error) { return New(s) },
+		Terms: func(model string) provider.Terms { return of(model).TermsOf(model) },
+		New:   func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }

@@ -154,6 +154,7 @@ func (c *Caller) refusal(status int, header http.Header, body []byte) *provider.
 		Status: status, RetryAfter: RetryAfter(header, now), ShouldRetry: shouldRetry(header), Limits: Limits(header, now),
 	}
 	c.Classify(e, header, body)
+	e.Unsupported = isUnsupported(e)
 	if e.Class == apierr.ClassRateLimit && e.RetryAfter == 0 {
 		e.RetryAfter = resetAfter(header, now)
 	}

@@ -1,0 +1,255 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/adapter"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// limited are models with limits of their own, by the dialect of their provider, which has the same name. Every dialect
+// that chats has some.
+var limited = map[string][]string{
+	"openai":    {"gpt-4o", "gpt-5"},
+	"anthropic": {"claude-sonnet-5", "claude-sonnet-4-5-20250929", "claude-opus-4-20250514"},
+	"bedrock":   {"us.anthropic.claude-opus-4-7", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"},
+	"gemini":    {"gemini-3-flash"},
+	"vertex":    {"claude-opus-4-1@20250805", "claude-sonnet-5", "gemini-2.5-flash"},
+}
+
+// uncalled are dialects that chat, but with no vendor.
+var uncalled = []string{"sandbox"}
+
+// limitsPolicy returns a policy with a provider of each dialect.
+func limitsPolicy() string {
+	var text strings.Builder
+	text.WriteString("default_model: openai/gpt-4o\nproviders:\n")
+	for name := range limited {
+		path := ""
+		if name == "vertex" {
+			path = "/v1/projects/p/locations/l"
+		}
+		fmt.Fprintf(&text, "  - {name: %s, dialect: %s, base_url: %%[1]s%s, key_file: first.key}\n", name, name, path)
+	}
+	return text.String()
+}
+
+// question is a request that each face can write.
+type question struct {
+	temperature, topP, maxTokens, stop, effort string
+	system, prefill                            string
+	// tool is a function's name, parameters its schema. called reports whether the conversation has a call of it, behind
+	// which a notice stands before the result. forced reports whether it must be called.
+	tool, parameters       string
+	strict, called, forced bool
+	schema                 string
+	document, data         string
+}
+
+// member returns a member of an object, with a comma behind it; nothing without a value.
+func member(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q:%s,", name, value)
+}
+
+func when(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// limitedFaces write a question for a model. Every face of an SDK and both faces of the contract are among them.
+var limitedFaces = map[string]func(model string, q *question) (path, body string){
+	"http": func(model string, q *question) (string, string) {
+		return chatPath, fmt.Sprintf(`{"model":%q,"allow_substitution":false,%s%s}`, model, when(q.effort != "", fmt.Sprintf(`"reasoning":{"effort":%q},`, q.effort)), q.chat("system"))
+	},
+	"openai": func(model string, q *question) (string, string) {
+		return completions, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},%s%s}`, model, when(q.effort != "", fmt.Sprintf(`"reasoning_effort":%q,`, q.effort)), q.chat("developer"))
+	},
+	"anthropic": func(model string, q *question) (string, string) {
+		content := when(q.called, `{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"`+q.tool+`","input":{}}]},`+
+			`{"role":"user","content":[{"type":"text","text":"notice"},{"type":"tool_result","tool_use_id":"c1","content":"result"}]}`) +
+			when(!q.called, `{"role":"user","content":"u"}`) + when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
+		if q.document != "" {
+			return "", "" // Texts have a source of their own, and other types none.
+		}
+		return messagesPath, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"max_tokens":%s,%s%s%s%s%s%s%s%s"messages":[%s]}`, model, or(q.maxTokens, "9000"),
+			member("temperature", q.temperature), member("top_p", q.topP), member("stop_sequences", q.stop), member("system", quoted(q.system)),
+			when(q.effort != "", fmt.Sprintf(`"output_config":{"effort":%q},`, q.effort)), when(q.schema != "", `"output_format":{"type":"json_schema","schema":`+q.schema+`},`),
+			when(q.tool != "", fmt.Sprintf(`"tools":[{"name":%q,"strict":%v,"input_schema":%s}],`, q.tool, q.strict, or(q.parameters, "{}"))),
+			when(q.forced, fmt.Sprintf(`"tool_choice":{"type":"tool","name":%q},`, q.tool)), content)
+	},
+	"responses": func(model string, q *question) (string, string) {
+		content := `{"role":"user","content":"u"}` + when(q.called, `,{"type":"function_call","call_id":"c1","name":"`+q.tool+`","arguments":"{}"},`+
+			`{"role":"developer","content":"notice"},{"type":"function_call_output","call_id":"c1","output":"result"}`) +
+			when(q.document != "", `,{"role":"user","content":[{"type":"input_file","filename":"a.txt","file_data":"data:`+q.document+`;base64,`+q.data+`"}]}`) +
+			when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
+		if q.stop != "" {
+			return "", "" // The form has none.
+		}
+		return responsesPath, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"store":false,%s%s%s%s%s%s%s%s"input":[%s]}`, model,
+			member("temperature", q.temperature), member("top_p", q.topP), member("max_output_tokens", q.maxTokens), member("instructions", quoted(q.system)),
+			when(q.effort != "", fmt.Sprintf(`"reasoning":{"effort":%q},`, q.effort)),
+			when(q.schema != "", `"text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":`+q.schema+`}},`),
+			when(q.tool != "", fmt.Sprintf(`"tools":[{"type":"function","name":%q,"strict":%v,"parameters":%s}],`, q.tool, q.strict, or(q.parameters, "{}"))),
+			when(q.forced, fmt.Sprintf(`"tool_choice":{"type":"function","name":%q},`, q.tool)), content)
+	},
+	"gemini": func(model string, q *question) (string, string) {
+		content := `{"role":"user","parts":[{"text":"u"}` + when(q.document != "", `,{"inlineData":{"mimeType":"`+q.document+`","data":"`+q.data+`","displayName":"a.txt"}}`) + `]}` +
+			when(q.called, `,{"role":"model","parts":[{"functionCall":{"id":"c1","name":"`+q.tool+`","args":{}}}]},`+
+				`{"role":"user","parts":[{"text":"notice"},{"functionResponse":{"id":"c1","name":"`+q.tool+`","response":{"output":"result"}}}]}`) +
+			when(q.prefill != "", `,{"role":"model","parts":[{"text":"`+q.prefill+`"}]}`)
+		if q.schema != "" || q.strict {
+			return "", "" // Nothing is strict in this form.
+		}
+		settings := strings.TrimSuffix(member("temperature", q.temperature)+member("topP", q.topP)+member("maxOutputTokens", q.maxTokens)+member("stopSequences", q.stop)+
+			when(q.effort != "", fmt.Sprintf(`"thinkingConfig":{"thinkingLevel":%q},`, strings.ToUpper(q.effort))), ",")
+		return "/v1beta/models/" + model + ":generateContent", fmt.Sprintf(`{"switchyard":{"allow_substitution":false},%s%s%s"generationConfig":{%s},"contents":[%s]}`,
+			when(q.system != "", `"systemInstruction":{"parts":[{"text":`+quoted(q.system)+`}]},`),
+			when(q.tool != "", fmt.Sprintf(`"tools":[{"functionDeclarations":[{"name":%q,"parametersJsonSchema":%s}]}],`, q.tool, or(q.parameters, "{}"))),
+			when(q.forced, fmt.Sprintf(`"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":[%q]}},`, q.tool)), settings, content)
+	},
+}
+
+// chat returns what the contract and OpenAI's chats have in common.
+func (q *question) chat(notice string) string {
+	content := `{"role":"user","content":"u"}`
+	if q.system != "" {
+		content = `{"role":"system","content":` + quoted(q.system) + `},` + content
+	}
+	if q.document != "" {
+		content += `,{"role":"user","content":[{"type":"text","text":"q"},{"type":"file","file":{"filename":"a.txt","file_data":"data:` + q.document + `;base64,` + q.data + `"}}]}`
+	}
+	content += when(q.called, `,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"`+q.tool+`","arguments":"{}"}}]},`+
+		`{"role":"`+notice+`","content":"notice"},{"role":"tool","tool_call_id":"c1","content":"result"}`) +
+		when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
+	return member("temperature", q.temperature) + member("top_p", q.topP) + member("max_tokens", q.maxTokens) + member("stop", q.stop) +
+		when(q.schema != "", `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":`+q.schema+`}},`) +
+		when(q.tool != "", fmt.Sprintf(`"tools":[{"type":"function","function":{"name":%q,"strict":%v,"parameters":%s}}],`, q.tool, q.strict, or(q.parameters, "{}"))) +
+		when(q.forced, fmt.Sprintf(`"tool_choice":{"type":"function","function":{"name":%q}},`, q.tool)) + `"messages":[` + content + `]`
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func quoted(text string) string {
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// limitedVendor answers each dialect: with a call of the function that it was offered, or with a text.
+func limitedVendor(w http.ResponseWriter, r *http.Request) {
+	body := requestText(r)
+	name := sentName.FindStringSubmatch(body)
+	called := func(call, text string) string {
+		if name == nil {
+			return text
+		}
+		return strings.ReplaceAll(call, "NAME", name[1])
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/chat/completions"):
+		fmt.Fprint(w, `{"choices":[{"message":{"role":"assistant",`+called(`"tool_calls":[{"id":"c2","type":"function","function":{"name":"NAME","arguments":"{}"}}]`, `"content":"ok"`)+`},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	case strings.Contains(path, "/converse"):
+		fmt.Fprint(w, `{"output":{"message":{"role":"assistant","content":[`+called(`{"toolUse":{"toolUseId":"c2","name":"NAME","input":{}}}`, `{"text":"ok"}`)+`]}},"stopReason":"end_turn","usage":{"inputTokens":1,"outputTokens":1,"totalTokens":2}}`)
+	case strings.Contains(path, ":generateContent"):
+		fmt.Fprint(w, `{"candidates":[{"content":{"role":"model","parts":[`+called(`{"functionCall":{"id":"c2","name":"NAME","args":{}}}`, `{"text":"ok"}`)+`]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"totalTokenCount":2}}`)
+	default:
+		fmt.Fprint(w, `{"type":"message","role":"assistant","content":[`+called(`{"type":"tool_use","id":"c2","name":"NAME","input":{}}`, `{"type":"text","text":"ok"}`)+`],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)
+	}
+}
+
+// sentName matches the name of the first function that a vendor is offered, in any dialect.
+var sentName = regexp.MustCompile(`"(?:tools|functionDeclarations)":\[(?:\{"(?:toolSpec|functionDeclarations)":\[?|\{"type":"function","function":)?\{?"name":"([^"]+)"`)
+
+// exchange is what became of a question at a vendor.
+type exchange struct {
+	answer
+
+	face, dialect, model string
+	// sent is the vendor's request; empty if it was not called.
+	sent string
+}
+
+func (e *exchange) claude() bool { return strings.Contains(e.model, "claude") }
+
+// version reports whether the model is one of a version of Claude.
+func (e *exchange) is(versions ...string) bool {
+	return slices.ContainsFunc(versions, func(v string) bool { return strings.Contains(e.model, v) })
+}
+
+// eachLimit asks every model over every face, unless the vendor takes the face's form as it came, and passes on what
+// became of it.
+func eachLimit(t *testing.T, b *bench, q question, check func(t *testing.T, e *exchange)) {
+	t.Helper()
+	for name, models := range limited {
+		of, _ := adapter.Find(name)
+		for _, model := range models {
+			for face, write := range limitedFaces {
+				path, body := write(name+"/"+model, &q)
+				if path == "" || slices.Contains(of.FormsOf(provider.Settings{BaseURL: "http://vendor.example"})(model), face) {
+					continue
+				}
+				t.Run(name+"/"+model+"/"+face, func(t *testing.T) {
+					before := b.vendor.count()
+					e := exchange{answer: b.say(t, "POST", path, body), face: face, dialect: name, model: model}
+					if b.vendor.count() > before {
+						e.sent = b.vendor.last()
+					}
+					check(t, &e)
+					if t.Failed() {
+						t.Logf("asked %s\nsent %s\n%d %s\nignored %q", body, e.sent, e.status, e.body, e.header.Get("X-Switchyard-Ignored"))
+					}
+				})
+			}
+		}
+	}
+}
+
+func limitsBench(t *testing.T) *bench {
+	t.Helper()
+	b := setupWith(t, limitsPolicy())
+	b.vendor.mu.Lock()
+	b.vendor.fails = limitedVendor
+	b.vendor.mu.Unlock()
+	return b
+}
+
+// Every dialect that chats is in the matrix, and every face that an SDK or the contract has.
+func TestLimitsCoverAllDialectsAndFaces(t *testing.T) {
+	for name := range strings.FieldsFuncSeq(adapter.Names(), func(c rune) bool { return c == ',' || c == ' ' }) {
+		of, known := adapter.Find(name)
+		if known && of.Operations.Has(provider.OperationChat) && limited[name] == nil && !slices.Contains(uncalled, name) {
+			t.Errorf("no models of %s", name)
+		}
+	}
+	for _, face := range faceFields {
+		if limitedFaces[face.dialect.Name()] == nil {
+			t.Errorf("no face %s", face.dialect.Name())
+		}
+	}
+}
+
+// namesOf returns what an answer says was left out.
+func (e *exchange) ignored() []string {
+	return strings.Split(e.header.Get("X-Switchyard-Ignored"), ", ")
+}
+
+func (e *exchange) has(path string) bool { return gjson.Get(e.sent, path).Exists() }

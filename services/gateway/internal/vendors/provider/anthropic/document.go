@@ -1,0 +1,40 @@
+package anthropic
+
+import (
+	"net/url"
+	"path"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// FetchesDocument implements provider.DocumentFetcher: the vendor fetches PDFs only.
+func (p *Provider) FetchesDocument(address string) bool { return isPDF(address) }
+
+// isPDF reports whether a URL is that of a PDF by its name.
+func isPDF(address string) bool {
+	at, err := url.Parse(address)
+	return err == nil && strings.EqualFold(path.Ext(at.Path), ".pdf")
+}
+
+// encodeDocument returns the block of a document: a PDF by its bytes or its URL, a text as text. The dialect has no other
+// types. Source: Anthropic API reference, "Messages", DocumentBlockParam.
+func encodeDocument(file *provider.File) (block, error) {
+	document := block{Type: "document", Title: file.Name}
+	_, data, isData := file.Data()
+	switch text, isText := file.PlainText(); {
+	case !isData && !isPDF(file.URL):
+		return block{}, provider.Unsupported("messages[].content", "this provider takes documents by a URL only if they are PDFs")
+	case !isData:
+		document.Source = &source{Type: "url", URL: file.URL}
+	case file.Type() == provider.TypePDF:
+		document.Source = &source{Type: "base64", MediaType: provider.TypePDF, Data: data}
+	case isText && !provider.IsBlank(text):
+		document.Source = &source{Type: "text", MediaType: "text/plain", Data: text}
+	case isText:
+		return block{}, provider.Unsupported("messages[].content", "this provider takes no empty documents")
+	default:
+		return block{}, provider.Unsupported("messages[].content", "this provider takes PDFs, and texts in UTF-8, as documents")
+	}
+	return document, nil
+}

@@ -1,0 +1,22 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
+)
+
+// inputSchemas are what the vendor requires of the schemas of functions.
+var inputSchemas = schema.Arguments{Required: true, NoUnion: true}
+
+// InputSchema returns the schema of a tool's arguments as Claude takes it. enforced reports whether the vendor enforces it.
+func InputSchema(index int, tool *provider.Tool, enforced bool) (json.RawMessage, error) {
+	field := "tools[" + strconv.Itoa(index) + "].function.parameters"
+	parameters, err := inputSchemas.Fit(field, tool.Parameters)
+	if err != nil || !enforced {
+		return parameters, err
+	}
+	return schema.Anthropic.Convert(field, parameters)
+}

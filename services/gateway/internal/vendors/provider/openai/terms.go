@@ -1,0 +1,46 @@
+package openai
+
+import (
+	"regexp"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
+)
+
+// terms returns what a model refuses. Source: OpenAI API reference, "Chat"; guide "Reasoning models" and its notes on the
+// parameters of each generation. Models of other vendors take what their own APIs take.
+func terms(model string) provider.Terms {
+	t := provider.Terms{Functions: provider.NameRule{Longest: 64}}
+	if !reasonsAtOpenAI(model) {
+		if major, _ := gptVersionOf(model); major > 0 {
+			t.Stops = 4
+		}
+		return t
+	}
+	t.Sampling, t.Stops = provider.SamplingDefault, provider.NoStops
+	if takesSampling(model) {
+		t.SamplesWithoutReasoning = true
+	}
+	return t
+}
+
+// ownReasoners matches OpenAI's own models that reason. Those named chat answer at once.
+var ownReasoners = regexp.MustCompile(`^(o[1-9](-|$)|gpt-([5-9]|[1-9]\d)([.-]|$)|codex-)`)
+
+func reasonsAtOpenAI(model string) bool {
+	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	return ownReasoners.MatchString(name) && !strings.HasPrefix(name, "gpt-5-chat")
+}
+
+// takesSampling reports whether a model takes the temperature and top_p of requests by which it doesn't reason: from GPT-5.1
+// on.
+func takesSampling(model string) bool {
+	major, minor := gptVersionOf(model)
+	return major > 5 || major == 5 && minor > 0
+}
+
+// arguments are what a server requires of the schemas of functions.
+func (t traits) arguments() schema.Arguments {
+	return schema.Arguments{Listed: t.enforces, NoUnion: t.enforces}
+}

@@ -1,0 +1,118 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/content/jsontext"
+)
+
+// outline is what has to be known of a schema before its members are written.
+type outline struct {
+	// notes are the keywords that become a part of the description; described reports whether there is one.
+	notes     []string
+	described bool
+	// object reports whether the schema is of an object, listed whether it lists its properties, and closed whether it says
+	// anything of others.
+	object, listed, closed bool
+	// open reports whether others are allowed.
+	open                 bool
+	properties, required gjson.Result
+	union                int
+}
+
+func (c *converter) outline(schema gjson.Result) (o outline) {
+	schema.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "type":
+			o.object = o.object || value.Str == "object" || value.IsArray() && hasText(value, "object")
+		case "properties":
+			o.object, o.listed, o.properties = true, true, value
+		case "required":
+			o.required = value
+		case "additionalProperties":
+			o.closed, o.open = true, value.Raw != "false"
+		case "description":
+			o.described = true
+		case "anyOf", "oneOf", "allOf":
+			o.union++
+		}
+		if c.kindOf(key.Str, value) == Described {
+			o.notes = append(o.notes, key.Str+": "+note(value))
+		}
+		return true
+	})
+	return o
+}
+
+// note returns a keyword's value as a part of a description.
+func note(value gjson.Result) string {
+	if value.Type == gjson.String {
+		return value.Str
+	}
+	return value.Raw
+}
+
+// hasText reports whether a list has a text.
+func hasText(list gjson.Result, text string) (found bool) {
+	list.ForEach(func(_, item gjson.Result) bool {
+		found = item.Str == text
+		return !found
+	})
+	return found
+}
+
+// description returns a description with the notes, as JSON.
+func (o *outline) description(text string) []byte {
+	notes := "{" + strings.Join(o.notes, ", ") + "}"
+	if text != "" {
+		notes = text + "\n\n" + notes
+	}
+	return jsontext.AppendText(nil, notes)
+}
+
+// kindOf returns the support for a keyword with a value.
+func (c *converter) kindOf(keyword string, value gjson.Result) Keyword {
+	kind := c.rules.Keywords[keyword]
+	switch {
+	case kind == FewItems && (value.Raw == "0" || value.Raw == "1"),
+		kind == Format && slices.Contains(c.rules.Formats, value.Str),
+		kind == Pattern && !isComplex(value.Str):
+		return Taken
+	case kind == FewItems, kind == Format, kind == Pattern:
+		return Described
+	case kind == 0 && strings.HasPrefix(keyword, "x-"):
+		return Dropped
+	}
+	return kind
+}
+
+// checkObject refuses objects that the vendor can't enforce.
+func (c *converter) checkObject(o *outline, depth int) {
+	if o.union > 1 && c.rules.Closed {
+		c.refuse("this provider takes one of anyOf, oneOf and allOf")
+	}
+	if !o.object {
+		return
+	}
+	if c.rules.Closed && (o.open || !o.closed && !o.listed && depth > 0) {
+		c.refuse("this provider takes no open objects: set additionalProperties to false")
+	}
+	if !c.rules.AllRequired || !o.listed {
+		return
+	}
+	required := make(map[string]bool)
+	o.required.ForEach(func(_, name gjson.Result) bool {
+		required[name.Str] = true
+		return true
+	})
+	o.properties.ForEach(func(name, _ gjson.Result) bool {
+		if !required[name.Str] {
+			c.path = append(c.path, ".properties.", name.Str)
+			c.refuse("this provider has no optional properties: list it in required")
+		}
+		return c.err == nil
+	})
+}

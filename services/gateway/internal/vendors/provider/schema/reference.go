@@ -1,0 +1,63 @@
+package schema
+
+import "strings"
+
+// references are the definitions that each definition refers to, by their names.
+type references map[string][]string
+
+// isDefinitions reports whether a keyword at a schema's root holds its definitions.
+func isDefinitions(keyword string) bool { return keyword == "$defs" || keyword == "definitions" }
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// refer records a reference, which must be to a definition at the root of the schema.
+func (c *converter) refer(target string) {
+	if !c.rules.NoRecursion {
+		return
+	}
+	if target == "#" {
+		c.refuse("this provider has no recursive schemas")
+		return
+	}
+	path, rooted := strings.CutPrefix(target, "#/")
+	keyword, name, found := strings.Cut(path, "/")
+	if !rooted || !found || !isDefinitions(keyword) || strings.Contains(name, "/") {
+		c.refuse("this provider takes references to definitions of the schema only")
+		return
+	}
+	if c.definition == "" {
+		return // Nothing refers to what is outside of the definitions.
+	}
+	if c.references == nil {
+		c.references = make(references)
+	}
+	c.references[c.definition] = append(c.references[c.definition], unescape.Replace(name))
+}
+
+// cyclic reports whether a definition refers to itself, directly or through others. It removes definitions that nothing
+// refers to until none is left, or only those that are in cycles or that cycles refer to.
+func (r references) cyclic() bool {
+	waiting := make(map[string]int) // how many references to a definition are left
+	for _, targets := range r {
+		for _, target := range targets {
+			waiting[target]++
+		}
+	}
+	var free []string
+	for name := range r {
+		if waiting[name] == 0 {
+			free = append(free, name)
+		}
+	}
+	removed := 0
+	for ; len(free) > 0; removed++ {
+		name := free[len(free)-1]
+		free = free[:len(free)-1]
+		for _, target := range r[name] {
+			if waiting[target]--; waiting[target] == 0 && r[target] != nil {
+				free = append(free, target)
+			}
+		}
+	}
+	return removed < len(r)
+}

@@ -1,0 +1,271 @@
+// Package schema converts JSON schemas to what a vendor enforces: keywords that it doesn't take are expressed in another
+// way, become a part of the description, or are the reason why the vendor can't serve the request.
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
+)
+
+// Keyword is a vendor's support for a keyword of JSON schema. The zero value is none: a schema with it is refused.
+type Keyword int
+
+// The kinds of support.
+const (
+	// Taken keywords are sent as they are.
+	Taken Keyword = iota + 1
+	// Dropped keywords are left out: they don't affect validity.
+	Dropped
+	// Described keywords become a part of the description.
+	Described
+	// Schema, List and Object keywords hold a schema, a list of schemas and an object of schemas; Boolean keywords hold
+	// true, false or a schema.
+	Schema
+	List
+	Object
+	Boolean
+	// Union keywords are sent as anyOf.
+	Union
+	// Single keywords hold a list of schemas, which the vendor takes only if it has one.
+	Single
+	// Constant keywords are sent as an enum of one value.
+	Constant
+	// Plain keywords hold values that are neither objects nor lists.
+	Plain
+	// FewItems keywords are sent for the values 0 and 1, and described above.
+	FewItems
+	// Format and Pattern keywords are sent for the formats of the rules and for simple patterns, and described otherwise.
+	Format
+	Pattern
+	// Reference keywords refer to the schema's own definitions.
+	Reference
+)
+
+// maxDepth bounds the depth of a schema that is converted.
+const maxDepth = 32
+
+// Rules are what a vendor takes of schemas that it enforces.
+type Rules struct {
+	Keywords map[string]Keyword
+	// Formats are the formats of texts that it enforces.
+	Formats []string
+	// Closed reports whether each object must exclude properties that it doesn't list. AllRequired reports whether each
+	// must require all that it lists.
+	Closed, AllRequired bool
+	// NoRecursion reports whether definitions must not refer to themselves, directly or through others.
+	NoRecursion bool
+}
+
+// Convert returns a schema as the vendor takes it, or an error that names the keyword which it can't enforce. field is the
+// path of the schema in the request. A missing schema stays missing.
+func (r *Rules) Convert(field string, schema json.RawMessage) (json.RawMessage, error) {
+	if len(schema) == 0 {
+		return schema, nil
+	}
+	if !jsoncheck.Valid(schema) {
+		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: field + ": is not valid JSON"}
+	}
+	c := converter{rules: r, field: field}
+	out := c.schema(make([]byte, 0, len(schema)+64), wire.ParseView(schema), 0)
+	if c.err == nil && r.NoRecursion && c.references.cyclic() {
+		c.refuse("this provider has no recursive schemas")
+	}
+	return out, c.err
+}
+
+// converter walks a schema and keeps its first error. path is the current position: its names are joined only for an
+// error, because they may be long.
+type converter struct {
+	rules *Rules
+	field string
+	path  []string
+	err   error
+	// definition is the schema's own definition that is being converted; empty outside of them.
+	definition string
+	references references
+}
+
+// maxPath bounds a path in an error, in bytes.
+const maxPath = 500
+
+func (c *converter) refuse(format string, args ...any) {
+	if c.err != nil {
+		return
+	}
+	path := []byte(c.field)
+	for _, name := range c.path {
+		if len(path) < maxPath {
+			path = append(path, name[:min(len(name), maxPath)]...)
+		}
+	}
+	c.err = provider.Unsupported(wire.Shorten(string(path)), fmt.Sprintf(format, args...))
+}
+
+// under runs do with name appended to the path.
+func (c *converter) under(name string, do func() []byte) []byte {
+	c.path = append(c.path, ".", name)
+	out := do()
+	c.path = c.path[:len(c.path)-2]
+	return out
+}
+
+func (c *converter) schema(out []byte, schema gjson.Result, depth int) []byte {
+	switch {
+	case depth > maxDepth:
+		if c.err == nil {
+			c.err = provider.Unsupported(c.field, fmt.Sprintf("is nested deeper than %d levels", maxDepth))
+		}
+		return out
+	case !schema.IsObject():
+		c.refuse("this provider wants an object as schema")
+		return out
+	}
+	o := c.outline(schema)
+	c.checkObject(&o, depth)
+	begin := len(out) + 1
+	out = c.members(out, schema, func(out []byte, key, value gjson.Result) []byte {
+		if c.kindOf(key.Str, value) == 0 {
+			c.refuse("this provider has no keyword %s", screen.Quote(key.Str))
+			return out
+		}
+		return c.under(key.Str, func() []byte { return c.keyword(out, &o, key, value, depth) })
+	})
+	if c.err != nil {
+		return out
+	}
+	out = out[:len(out)-1]
+	if o.notes != nil && !o.described {
+		out = append(comma(out, begin), `"description":`...)
+		out = append(out, o.description("")...)
+	}
+	if c.rules.Closed && o.object && !o.closed {
+		out = append(comma(out, begin), `"additionalProperties":false`...)
+	}
+	return append(out, '}')
+}
+
+// comma separates what is written since begin from a further member.
+func comma(out []byte, begin int) []byte {
+	if len(out) > begin {
+		return append(out, ',')
+	}
+	return out
+}
+
+// keyword writes a member of a schema, or nothing.
+func (c *converter) keyword(out []byte, o *outline, key, value gjson.Result, depth int) []byte {
+	kind := c.kindOf(key.Str, value)
+	switch {
+	case kind == Dropped, kind == Described:
+		return out
+	case kind == Constant && value.Type != gjson.String && value.Type != gjson.Number:
+		c.refuse("this provider takes texts and numbers as constants")
+		return out
+	case kind == Constant:
+		return append(append(append(out, `"enum":[`...), value.Raw...), ']')
+	case kind == Plain:
+		c.checkPlain(value)
+	case kind == Reference:
+		c.refer(value.Str)
+	case kind == Single && value.Get("1").Exists():
+		c.refuse("this provider joins no schemas")
+	case kind == Single: // Of one schema there is nothing to join.
+		kind = Union
+	}
+	if kind == Union {
+		key.Raw = `"anyOf"`
+	}
+	out = append(append(out, key.Raw...), ':')
+	switch {
+	case kind == Schema, kind == Boolean && !value.IsBool():
+		return c.schema(out, value, depth+1)
+	case kind == Object:
+		return c.object(out, key.Str, value, depth)
+	case kind == List, kind == Union:
+		return c.list(out, value, depth)
+	case key.Str == "description" && o.notes != nil:
+		return append(out, o.description(value.Str)...)
+	}
+	return append(out, value.Raw...)
+}
+
+// object writes an object of schemas.
+func (c *converter) object(out []byte, key string, value gjson.Result, depth int) []byte {
+	return c.members(out, value, func(out []byte, name, value gjson.Result) []byte {
+		if depth == 0 && isDefinitions(key) {
+			c.definition = name.Str
+			defer func() { c.definition = "" }()
+		}
+		return c.under(name.Str, func() []byte { return c.schema(append(append(out, name.Raw...), ':'), value, depth+1) })
+	})
+}
+
+// members writes an object whose members are written by each; a member of which nothing is written is left out.
+func (c *converter) members(out []byte, object gjson.Result, each func(out []byte, key, value gjson.Result) []byte) []byte {
+	if !object.IsObject() {
+		c.refuse("must be an object")
+		return out
+	}
+	out = append(out, '{')
+	begin := len(out)
+	object.ForEach(func(key, value gjson.Result) bool {
+		before := len(out)
+		out = comma(out, begin)
+		within := len(out)
+		if out = each(out, key, value); len(out) == within {
+			out = out[:before]
+		}
+		return c.err == nil
+	})
+	return append(out, '}')
+}
+
+func (c *converter) list(out []byte, list gjson.Result, depth int) []byte {
+	out = append(out, '[')
+	begin := len(out)
+	c.path = append(c.path, "[]")
+	list.ForEach(func(_, value gjson.Result) bool {
+		out = c.schema(comma(out, begin), value, depth+1)
+		return c.err == nil
+	})
+	c.path = c.path[:len(c.path)-1]
+	return append(out, ']')
+}
+
+// checkPlain refuses values that are objects or lists.
+func (c *converter) checkPlain(value gjson.Result) {
+	nested := func(v gjson.Result) bool { return v.IsObject() || v.IsArray() }
+	if !value.IsArray() {
+		if nested(value) {
+			c.refuse("this provider takes no objects as constants")
+		}
+		return
+	}
+	value.ForEach(func(_, item gjson.Result) bool {
+		if nested(item) {
+			c.refuse("this provider takes no objects and lists as constants")
+		}
+		return c.err == nil
+	})
+}
+
+// lookaround is what only complex patterns have: groups with a question mark, back references and borders of words.
+var lookaround = []string{"(?", `\b`, `\B`, `\1`, `\2`, `\3`, `\k`}
+
+func isComplex(pattern string) bool {
+	for _, part := range lookaround {
+		if strings.Contains(pattern, part) {
+			return true
+		}
+	}
+	return false
+}

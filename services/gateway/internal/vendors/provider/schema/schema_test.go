@@ -1,0 +1,145 @@
+package schema_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
+	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+// What a vendor doesn't enforce is described, closed or refused; the rest stays as it is.
+func TestConvert(t *testing.T) {
+	tables := map[string]*schema.Rules{"anthropic": &schema.Anthropic, "openai": &schema.OpenAI, "gemini": &schema.Gemini}
+	for _, c := range []struct {
+		given string
+		// want is by vendor: a schema, "=" for the one that was given, or the text of a refusal.
+		want map[string]string
+	}{
+		{`{"type":"object","properties":{"score":{"type":"integer","minimum":1,"maximum":10}},"required":["score"],"additionalProperties":false}`, map[string]string{
+			"anthropic": `{"type":"object","properties":{"score":{"type":"integer","description":"{minimum: 1, maximum: 10}"}},"required":["score"],"additionalProperties":false}`,
+			"openai":    "=", "gemini": "=",
+		}},
+		{`{"maxLength":5,"description":"a \"name\"","type":"string","pattern":"^a+$","format":"uri"}`, map[string]string{
+			"anthropic": `{"description":"a \"name\"\n\n{maxLength: 5}","type":"string","pattern":"^a+$","format":"uri"}`,
+			"openai":    `{"description":"a \"name\"\n\n{maxLength: 5, format: uri}","type":"string","pattern":"^a+$"}`,
+			"gemini":    "s: this provider has no keyword",
+		}},
+		{`{"type":"string","pattern":"^(?=a)b"}`, map[string]string{"anthropic": `{"type":"string","description":"{pattern: ^(?=a)b}"}`}},
+		{`{"type":"array","items":{"type":"string"},"minItems":1,"uniqueItems":true}`, map[string]string{
+			"anthropic": `{"type":"array","items":{"type":"string"},"minItems":1,"description":"{uniqueItems: true}"}`,
+		}},
+		{`{"type":"array","items":{"type":"string"},"minItems":2}`, map[string]string{
+			"anthropic": `{"type":"array","items":{"type":"string"},"description":"{minItems: 2}"}`, "openai": "=",
+		}},
+		{`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, map[string]string{
+			"anthropic": `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`, "gemini": "=",
+		}},
+		{`{"type":"object"}`, map[string]string{"anthropic": `{"type":"object","additionalProperties":false}`, "gemini": "="}},
+		{`{"type":"object","properties":{"a":{"type":"object"}},"required":["a"]}`, map[string]string{"anthropic": "s.properties.a: this provider takes no open objects"}},
+		{`{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`, map[string]string{
+			"anthropic": "s: this provider takes no open objects", "openai": "s: this provider takes no open objects", "gemini": "=",
+		}},
+		{`{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`, map[string]string{
+			"anthropic": "=", "openai": "s.properties.a: this provider has no optional properties", "gemini": "=",
+		}},
+		{`{"oneOf":[{"type":"string"},{"const":1}],"x-order":1,"$schema":"x"}`, map[string]string{
+			"anthropic": `{"anyOf":[{"type":"string"},{"const":1}]}`, "openai": `{"anyOf":[{"type":"string"},{"const":1}]}`,
+			"gemini": `{"oneOf":[{"type":"string"},{"enum":[1]}],"$schema":"x"}`,
+		}},
+		{`{"allOf":[{"type":"string"}]}`, map[string]string{"anthropic": `{"anyOf":[{"type":"string"}]}`, "gemini": "s: this provider has no keyword"}},
+		{`{"allOf":[{"type":"string"},{"enum":["a"]}]}`, map[string]string{"anthropic": "s.allOf: this provider joins no schemas"}},
+		{`{"enum":["a",{"b":1}]}`, map[string]string{"anthropic": "s.enum: this provider takes no objects and lists", "openai": "="}},
+		{`{"not":{"type":"string"}}`, map[string]string{"anthropic": "s: this provider has no keyword", "openai": "s: this provider has no keyword"}},
+		{`{"type":["object","null"],"properties":{"a":{"$ref":"#/$defs/b"}},"required":["a"],"additionalProperties":false,"$defs":{"b":{"$ref":"#/$defs/c"},"c":{"type":"string"}}}`, map[string]string{
+			"anthropic": "=", "openai": "=", "gemini": "=",
+		}},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/b~1c"}]},"b/c":{"$ref":"#/$defs/a"}}}`, map[string]string{
+			"anthropic": "s: this provider has no recursive schemas", "openai": "=", "gemini": "=",
+		}},
+		{`{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"],"additionalProperties":false}`, map[string]string{
+			"anthropic": "s.properties.a.$ref: this provider has no recursive schemas", "openai": "=",
+		}},
+		{`{"$ref":"https://schemas.example/a"}`, map[string]string{"anthropic": "s.$ref: this provider takes references to definitions"}},
+		{`{"anyOf":[true]}`, map[string]string{"anthropic": "s.anyOf[]: this provider wants an object as schema"}},
+		{`[1`, map[string]string{"anthropic": "s: is not valid JSON"}},
+		{"", map[string]string{"anthropic": "="}},
+	} {
+		for vendor, want := range c.want {
+			if want == "=" {
+				want = c.given
+			}
+			got, err := tables[vendor].Convert("s", []byte(c.given))
+			if err == nil && string(got) != want {
+				t.Errorf("%s, %s:\n%s, want\n%s", vendor, c.given, got, want)
+			}
+			if err == nil {
+				continue
+			}
+			if e, ok := errors.AsType[*provider.Error](err); !ok || !strings.HasPrefix(e.Text, want) {
+				t.Errorf("%s, %s: %v, want %s", vendor, c.given, err, want)
+			}
+		}
+	}
+}
+
+// Nothing that a caller writes makes anything but JSON of a schema, and a converted schema stays as it is.
+func FuzzConvert(f *testing.F) {
+	f.Add(`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"]}`)
+	f.Add(`{"$defs":{"a":{"$ref":"#/$defs/a"}},"oneOf":[{"x-a":1},{"description":1,"maxItems":3}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, rules := range []*schema.Rules{&schema.Anthropic, &schema.OpenAI, &schema.Gemini} {
+			got, err := rules.Convert("s", []byte(text))
+			if err != nil || len(got) == 0 {
+				continue
+			}
+			if !jsoncheck.Valid(got) {
+				t.Fatalf("%q becomes %q", text, got)
+			}
+			if again, err := rules.Convert("s", got); err != nil || string(again) != string(got) {
+				t.Errorf("%q becomes %q, and that %q, %v", text, got, again, err)
+			}
+		}
+	})
+}
+
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		rules       schema.Arguments
+		given, want string
+	}{
+		{schema.Arguments{}, "", ""},
+		{schema.Arguments{Required: true}, "", `{"type":"object"}`},
+		{schema.Arguments{}, "{}", `{"type":"object"}`},
+		{schema.Arguments{}, "null", `{"type":"object"}`},
+		{schema.Arguments{}, `{"properties":{"a":{}}}`, `{"type":"object","properties":{"a":{}}}`},
+		{schema.Arguments{Listed: true}, `{"type":"object"}`, `{"properties":{},"type":"object"}`},
+		{schema.Arguments{}, `{"type":"object"}`, `{"type":"object"}`},
+		{schema.Arguments{}, `{"anyOf":[]}`, `{"anyOf":[]}`},
+		{schema.Arguments{NoUnion: true}, `{"type":"object","oneOf":[]}`, "!"},
+		{schema.Arguments{}, `[1]`, `[1]`},
+		{schema.Arguments{}, `{"a`, `{"a`},
+	} {
+		got, err := c.rules.Fit("p", []byte(c.given))
+		if string(got) != c.want && c.want != "!" || (err != nil) != (c.want == "!") {
+			t.Errorf("%+v of %s: %s, %v, want %s", c.rules, c.given, got, err, c.want)
+		}
+	}
+}
+
+func TestConvertGrowsLinearly(t *testing.T) {
+	inputs := append([]growth.Input{
+		growth.Number("definitions in a chain", `{"$defs":{"a":{}`, `,"d#":{"$ref":"#/$defs/d#x"},"d#x":{"$ref":"#/$defs/a"}`, `}}`),
+		growth.Number("properties", `{"type":"object","properties":{"a":{}`, `,"p#":{"type":"integer","minimum":#}`, `}}`),
+		growth.Repeat("bounds", `{"type":"integer"`, `,"minimum":1`, `}`),
+		growth.Repeat("references", `{"$defs":{"a":{"anyOf":[{}`, `,{"$ref":"#/$defs/b"}`, `]},"b":{"$ref":"#/$defs/a"}}}`),
+		growth.Nest("items", `{"items":`, "{}", "}"),
+	}, growth.ValidJSON...)
+	growth.Linear(t, growth.Each(inputs, func(text []byte) {
+		_, _ = schema.Anthropic.Convert("s", text)
+		_, _ = schema.OpenAI.Convert("s", text)
+	})...)
+}

@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// unsupportedCodes are the codes of refusals that say what the vendor or its model lacks, not what is wrong with the request.
+var unsupportedCodes = []string{"unsupported_parameter", "unsupported_value", "unknown_parameter", "unsupported_feature"}
+
+// unsupportedTexts matches the texts of such refusals. Sources: errors that OpenAI, Anthropic, Amazon Bedrock, Google and
+// compatible servers were seen to answer.
+var unsupportedTexts = regexp.MustCompile(`(?i)` + strings.Join([]string{
+	`\b(?:is|are) not supported\b`,
+	`\b(?:is|are|was) not (?:supported|permitted|available|enabled) (?:with|by|for|on|in) th(?:is|e) (?:model|provider|api|endpoint|deployment|region)`,
+	`\b(?:deprecated|specified|enabled|available|allowed) for this model\b`,
+	`\b(?:does not|doesn't) support\b`,
+	`\bunsupported (?:parameter|value|keyword|schema|type|feature|field)`,
+	`\bschema\b[^.]*\b(?:unsupported|not (?:supported|permitted|allowed)|too complex|recursive|circular)\b`,
+	`'?additionalProperties'? must be (?:explicitly )?set to`,
+	`\bproperty keys should match pattern\b`,
+	`\b(?:extra inputs are|extraneous key \[[^\]]*\] is) not permitted\b`,
+	`\bdoes not match any of the expected tags\b`,
+	`\bmay not be enabled when\b`,
+}, "|"))
+
+// maxCompared is how many bytes of a text are compared.
+const maxCompared = 4 << 10
+
+// isUnsupported reports whether a vendor refused a request because it, or its model, lacks what the request uses: another
+// candidate may have it.
+func isUnsupported(e *provider.Error) bool {
+	if e.Class != apierr.ClassPolicy || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
+		return false
+	}
+	return slices.Contains(unsupportedCodes, e.Code) || unsupportedTexts.MatchString(e.Text[:min(len(e.Text), maxCompared)])
+}
