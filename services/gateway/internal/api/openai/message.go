@@ -168,7 +168,7 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 		case "refusal":
 			parts = append(parts, provider.Part{Text: p.Refusal})
 		case "image_url":
-			if !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:image/") {
+			if !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:") {
 				return nil, apierr.Invalid(at+".image_url.url", "must be an https URL or a data: URI of an image")
 			}
 			parts = append(parts, provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail, Field: at + ".image_url.url"})
