@@ -98,12 +98,24 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	if err != nil {
 		return nil, err
 	}
-	r.Chat, r.Locale = *chat, m.GetLocale()
+	r.Chat, r.Locale, r.ShowsImages = *chat, m.GetLocale(), true
+	r.Hints = stateHints(chat)
 	if m.Seed != nil {
-		r.Hints = []provider.HintField{{Kind: provider.HintSeed, Name: "seed"}}
+		r.Hints = append(r.Hints, provider.HintField{Kind: provider.HintSeed, Name: "seed"})
 	}
 	r.BypassCache, r.ApprovalRef = m.GetCache() == bypass, m.GetApprovalRef()
 	return r, nil
+}
+
+// stateHints returns the opaque state of calls as hints: only some providers take it.
+func stateHints(chat *provider.Chat) []provider.HintField {
+	var states dialect.Chat
+	for i := range chat.Messages {
+		for _, call := range chat.Messages[i].ToolCalls {
+			states.State("tool_calls.extra_content", call.Extra, "")
+		}
+	}
+	return states.Hints
 }
 
 func byokMode(b *gatewayv1.ByokReference) keyring.Mode {

@@ -178,7 +178,7 @@ func (k kindOfProvider) becomes(t *testing.T, d dialect.Dialect, without, with *
 	switch {
 	case !ok:
 		return "refused"
-	case len(provider.Ignored(with.Hints, of.HintsOf(k.settings)(k.model))) > 0:
+	case len(provider.Ignored(with.Hints, of.HintsOf(k.settings)(k.model), "")) > 0:
 		return "named"
 	case sent != plain:
 		return "mapped"

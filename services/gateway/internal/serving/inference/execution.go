@@ -305,7 +305,7 @@ func (x *execution) ignored() []string {
 	if x.relays(&x.served) {
 		return nil
 	}
-	names := provider.Ignored(x.request.Hints, x.served.Hints)
+	names := provider.Ignored(x.request.Hints, x.served.Hints, x.served.Provider)
 	if x.request.Chat.Reasoning != nil && x.served.Lacks&policy.FeatureReasoning != 0 {
 		names = append(names, "reasoning")
 	}

@@ -50,7 +50,7 @@ type generationConfig struct {
 	Image      *imageConfig `json:"imageConfig,omitempty"`
 }
 
-// encode puts system messages into the dialect's own field, and joins consecutive turns of the same side: the dialect
+// encode puts the system messages before the conversation into the dialect's own field, and joins consecutive turns of the same side: the dialect
 // requires user and model to alternate.
 func encode(chat *provider.Chat) (*request, error) {
 	if err := check(chat); err != nil {
@@ -58,7 +58,7 @@ func encode(chat *provider.Chat) (*request, error) {
 	}
 	r := &request{Contents: []content{}}
 	calls := make(map[string]string) // names by ID
-	for _, m := range chat.Messages {
+	for _, m := range chat.Conversation() {
 		role, parts, err := encodeMessage(chat.Model, m, calls)
 		if err != nil {
 			return nil, err
@@ -159,6 +159,9 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 			kind, data, ok := p.File.Data()
 			if !ok {
 				return nil, provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
+			}
+			if p.File.Name != "" { // The dialect has no member for it.
+				encoded = append(encoded, part{Text: "Document: " + p.File.Name})
 			}
 			encoded = append(encoded, part{InlineData: &blob{kind, data}})
 		case p.ImageURL != "":
