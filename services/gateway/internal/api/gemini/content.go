@@ -224,15 +224,16 @@ func (r *reader) inline(path string, raw json.RawMessage) (p provider.Part, ok b
 	if err := o.takeAll(field{"mimeType", &kind}, field{"data", &data}, field{"displayName", &name}); err != nil {
 		return p, false, err
 	}
-	if kind = strings.ToLower(kind); isSound(kind) {
+	lower := strings.ToLower(kind)
+	if isSound(lower) {
 		r.chat.Restrict(o.at("mimeType"))
 		return p, false, nil
 	}
-	if !mediaType.MatchString(kind) {
+	if !mediaType.MatchString(lower) {
 		return p, false, apierr.Invalid(o.at("mimeType"), "must be a media type")
 	}
 	uri := "data:" + kind + ";base64," + standard(data)
-	if strings.HasPrefix(kind, "image/") {
+	if strings.HasPrefix(lower, "image/") {
 		return provider.Part{ImageURL: uri, Field: o.at("data")}, true, nil
 	}
 	return provider.Part{File: &provider.File{Name: name, URL: uri}, Field: o.at("data")}, true, nil
