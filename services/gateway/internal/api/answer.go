@@ -16,11 +16,25 @@ import (
 type answer struct {
 	Content string `json:"content"`
 	// ToolCalls is null if there is none.
-	ToolCalls    []toolCall `json:"tool_calls"`
-	Usage        usage      `json:"usage"`
-	FinishReason string     `json:"finish_reason"`
-	Model        string     `json:"model"`
-	RequestID    string     `json:"request_id"`
+	ToolCalls    []toolCall  `json:"tool_calls"`
+	Usage        usage       `json:"usage"`
+	FinishReason string      `json:"finish_reason"`
+	Model        string      `json:"model"`
+	RequestID    string      `json:"request_id"`
+	Citations    []citation  `json:"citations,omitempty"`
+	Images       []chatImage `json:"images,omitempty"`
+}
+
+type citation struct {
+	URL   string `json:"url"`
+	Title string `json:"title"`
+	Quote string `json:"quote"`
+	Start int32  `json:"start"`
+	End   int32  `json:"end"`
+}
+
+type chatImage struct {
+	URL string `json:"url"`
 }
 
 type usage struct {
@@ -51,6 +65,14 @@ type function struct {
 // The parts of a stream.
 type contentDelta struct {
 	Content string `json:"content"`
+}
+
+type citationsDelta struct {
+	Citations []citation `json:"citations"`
+}
+
+type imagesDelta struct {
+	Images []chatImage `json:"images"`
 }
 
 type callsDelta struct {
@@ -84,11 +106,26 @@ func answerJSON(c *inference.Completion, requestID string) (json.RawMessage, err
 	a := answer{
 		Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason),
 		Model: c.Report.Model, RequestID: requestID,
+		Citations: toCitations(c.Citations), Images: toImages(c.Images),
 	}
 	if len(c.ToolCalls) > 0 {
 		a.ToolCalls = toCalls(c.ToolCalls)
 	}
 	return jsontext.Marshal(&a)
+}
+
+func toCitations(found []provider.Citation) (out []citation) {
+	for _, c := range found {
+		out = append(out, citation{c.URL, c.Title, c.Quote, clamp(int64(c.Start)), clamp(int64(c.End))})
+	}
+	return out
+}
+
+func toImages(urls []string) (out []chatImage) {
+	for _, url := range urls {
+		out = append(out, chatImage{url})
+	}
+	return out
 }
 
 func toCalls(calls []provider.ToolCall) []toolCall {
@@ -131,11 +168,26 @@ func toProto(c *inference.Completion, requestID string) *gatewayv1.LlmResponse {
 		Content: c.Text, Usage: toUsageProto(c.Report), FinishReason: string(c.FinishReason),
 		Model: c.Report.Model, RequestId: requestID,
 	}
+	out.Citations, out.Images = toCitationsProto(c.Citations), toImagesProto(c.Images)
 	for _, call := range c.ToolCalls {
 		out.ToolCalls = append(out.ToolCalls, &gatewayv1.ToolCall{
 			Id: call.ID, Type: typeFunction, ExtraContent: call.Extra,
 			Function: &gatewayv1.FunctionCall{Name: call.Name, Arguments: call.Arguments},
 		})
+	}
+	return out
+}
+
+func toCitationsProto(found []provider.Citation) (out []*gatewayv1.Citation) {
+	for _, c := range toCitations(found) {
+		out = append(out, &gatewayv1.Citation{Url: c.URL, Title: c.Title, Quote: c.Quote, Start: c.Start, End: c.End})
+	}
+	return out
+}
+
+func toImagesProto(urls []string) (out []*gatewayv1.AnswerImage) {
+	for _, url := range urls {
+		out = append(out, &gatewayv1.AnswerImage{Url: url})
 	}
 	return out
 }
@@ -150,7 +202,9 @@ func toUsageProto(r ledger.Report) *gatewayv1.Usage {
 }
 
 func toChunk(event provider.Event) *gatewayv1.LlmChunk {
-	chunk := &gatewayv1.LlmChunk{Content: optional(event.Text)}
+	chunk := &gatewayv1.LlmChunk{
+		Content: optional(event.Text), Citations: toCitationsProto(event.Citations), Images: toImagesProto(event.Images),
+	}
 	for _, d := range toCallDeltas(event.ToolCalls) {
 		chunk.ToolCalls = append(chunk.ToolCalls, &gatewayv1.ToolCallDelta{
 			Index: int32(d.Index), Id: optional(d.ID), Type: optional(d.Type), ExtraContent: d.ExtraContent,

@@ -162,8 +162,12 @@ func (c nativeCall) reply(route inference.Route) dialect.Reply {
 // headers sets the headers that say who served; native reports whether it was a provider of the dialect.
 func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
 	eachHeader(route, inOne(h))
-	if native && (c.chat.BoundElsewhere || slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider })) {
+	switch {
+	case !native:
+	case slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider }):
 		h.Set(headerIgnored, "reasoning.encrypted_content")
+	case c.chat.BoundElsewhere != "":
+		h.Set(headerIgnored, c.chat.BoundElsewhere)
 	}
 }
 

@@ -154,6 +154,11 @@ func message(t *testing.T, m proto.Message) map[string]any {
 			}
 		}
 	}
+	for _, name := range []string{"citations", "images"} { // Absent on the JSON face if there are none.
+		if list, _ := out[name].([]any); len(list) == 0 {
+			delete(out, name)
+		}
+	}
 	if usage, ok := out["usage"].(map[string]any); ok && isChunk {
 		for _, name := range []string{"estimated", "substituted", "cache_hit"} {
 			if usage[name] == nil {

@@ -98,8 +98,8 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	if err != nil {
 		return nil, err
 	}
-	r.Chat, r.Locale = *chat, m.GetLocale()
-	r.Hints = hints(m)
+	r.Chat, r.Locale, r.ShowsImages = *chat, m.GetLocale(), true
+	r.Hints = append(stateHints(chat), hints(m)...)
 	r.BypassCache, r.ApprovalRef = m.GetCache() == bypass, m.GetApprovalRef()
 	return r, nil
 }
@@ -121,6 +121,17 @@ func hints(m *gatewayv1.LlmRequest) (fields []provider.HintField) {
 		}
 	}
 	return fields
+}
+
+// stateHints returns the opaque state of calls as hints: only some providers take it.
+func stateHints(chat *provider.Chat) []provider.HintField {
+	var states dialect.Chat
+	for i := range chat.Messages {
+		for _, call := range chat.Messages[i].ToolCalls {
+			states.State("tool_calls.extra_content", call.Extra, "")
+		}
+	}
+	return states.Hints
 }
 
 func byokMode(b *gatewayv1.ByokReference) keyring.Mode {

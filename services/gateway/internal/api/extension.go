@@ -161,7 +161,7 @@ func toNativeRequest(ctx context.Context, chat *dialect.Chat, header http.Header
 		return nil, err
 	}
 	r.Chat, r.Bounds, r.ShowsReasoning, r.KeepsAnswer = chat.Chat, chat.Bounds, chat.Reasoning, chat.Keeps
-	r.Hints, r.Route.Needs, r.Stored = chat.Hints, chat.Needs(), chat.Stored
+	r.Hints, r.Route.Needs, r.Stored, r.ShowsImages = chat.Hints, chat.Needs(), chat.Stored, chat.Images
 	if r.Locale == "" {
 		return r, nil
 	}

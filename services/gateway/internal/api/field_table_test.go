@@ -172,7 +172,7 @@ func (k kindOfProvider) ignores(with *dialect.Chat) bool {
 	chat.Model = k.model
 	fitted, err := terms.Fit(&chat)
 	takes := of.HintsOf(k.settings)(k.model) | provider.HintSettings
-	return err == nil && (fitted.Left&provider.HintEffort != 0 || len(provider.Ignored(with.Hints, takes&^fitted.Left)) > 0)
+	return err == nil && (fitted.Left&provider.HintEffort != 0 || len(provider.Ignored(with.Hints, takes&^fitted.Left, "")) > 0)
 }
 
 // becomes returns what becomes of a field at a kind of provider.

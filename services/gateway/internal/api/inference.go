@@ -90,7 +90,7 @@ func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStr
 			annotate(ctx, stream.Route(), stream.Report())
 			return err
 		}
-		if !event.Content() {
+		if !event.Shown() {
 			continue
 		}
 		if err := out.Send(toChunk(event)); err != nil {
@@ -165,6 +165,12 @@ func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter
 		}
 		if event.Text != "" {
 			events.data(contentDelta{event.Text})
+		}
+		if len(event.Citations) > 0 {
+			events.data(citationsDelta{toCitations(event.Citations)})
+		}
+		if len(event.Images) > 0 {
+			events.data(imagesDelta{toImages(event.Images)})
 		}
 		if len(event.ToolCalls) > 0 {
 			events.data(callsDelta{toCallDeltas(event.ToolCalls)})

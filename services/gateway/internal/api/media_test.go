@@ -184,6 +184,7 @@ func TestVisionAnswer(t *testing.T) {
 		{`{"url":"` + b.vendor.URL + `/picture.png"}`, b.vendor.URL + "/picture.png"},
 		{`{"base64":"` + pngText + `"}`, "data:image/png;base64," + pngText},
 		{`{"base64":"` + pngText + `","mime_type":"image/png"}`, "data:image/png;base64," + pngText},
+		{`{"base64":"` + pngText + `","mime_type":"image/jpg"}`, "data:image/png;base64," + pngText},
 		{`{"base64":"/9j/4AAQ"}`, "data:image/jpeg;base64,/9j/4AAQ"},
 	} {
 		got := b.post(t, visionPath, `{"model":"first/ok","prompt":"what is it","max_tokens":7,"image":`+c.image+`}`)

@@ -131,7 +131,7 @@ func toPart(p part, role provider.Role) (provider.Part, error) {
 		return provider.Part{}, apierr.Invalid(whole, "an image_url part has image_url and nothing else")
 	case role != provider.RoleUser:
 		return provider.Part{}, apierr.Invalid(whole, "images are for user messages only")
-	case !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:image/"):
+	case !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:"):
 		return provider.Part{}, apierr.Invalid("image_url.url", "must be an https URL or a data: URI of an image")
 	case !slices.Contains([]string{"", "auto", "low", "high"}, p.ImageURL.Detail):
 		return provider.Part{}, apierr.Invalid("image_url.detail", "must be auto, low or high")

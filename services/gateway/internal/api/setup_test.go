@@ -187,7 +187,9 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		switch p.Dialect {
 		case "openai":
 			var made *openai.Provider
-			made, err = openai.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Batches: p.Batches, Transport: transport})
+			made, err = openai.New(provider.Settings{
+				Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Batches: p.Batches, ReasoningStyle: p.ReasoningStyle, Transport: transport,
+			})
 			providers[p.Name] = brittle{made}
 		case "anthropic":
 			providers[p.Name], err = anthropic.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Batches: p.Batches, Transport: transport})

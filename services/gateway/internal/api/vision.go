@@ -103,7 +103,7 @@ func imageURL(image *gatewayv1.ImageRef) (string, error) {
 	case url != "":
 		return url, nil
 	default:
-		kind := cmp.Or(image.GetMimeType(), imagefetch.TypeOfBase64(text), defaultImageType)
+		kind := cmp.Or(imagefetch.TypeOfBase64(text), defaultImageType)
 		return imagefetch.DataURI(kind, text), nil
 	}
 }

@@ -974,7 +974,11 @@ type LlmResponse struct {
 	// Model that answered.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	// Id of the request, also in X-Request-Id.
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Sources that the text refers to; absent on the JSON face when there are none.
+	Citations []*Citation `protobuf:"bytes,7,rep,name=citations,proto3" json:"citations,omitempty"`
+	// Images that the model made; absent on the JSON face when there are none.
+	Images        []*AnswerImage `protobuf:"bytes,8,rep,name=images,proto3" json:"images,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,8 +1055,150 @@ func (x *LlmResponse) GetRequestId() string {
 	return ""
 }
 
+func (x *LlmResponse) GetCitations() []*Citation {
+	if x != nil {
+		return x.Citations
+	}
+	return nil
+}
+
+func (x *LlmResponse) GetImages() []*AnswerImage {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+// Citation is a source that the text of an answer refers to.
+type Citation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Address of the source; empty for a document of the request.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Title of the source.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// Passage of the source, where the provider quotes it.
+	Quote string `protobuf:"bytes,3,opt,name=quote,proto3" json:"quote,omitempty"`
+	// Where the cited part of the answer's text begins, in characters.
+	Start int32 `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`
+	// Where it ends. Both are 0 where the provider does not say.
+	End           int32 `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Citation) Reset() {
+	*x = Citation{}
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Citation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Citation) ProtoMessage() {}
+
+func (x *Citation) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Citation.ProtoReflect.Descriptor instead.
+func (*Citation) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Citation) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Citation) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Citation) GetQuote() string {
+	if x != nil {
+		return x.Quote
+	}
+	return ""
+}
+
+func (x *Citation) GetStart() int32 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Citation) GetEnd() int32 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+// AnswerImage is an image in an answer.
+type AnswerImage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image as a data: URI, or its https URL.
+	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerImage) Reset() {
+	*x = AnswerImage{}
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerImage) ProtoMessage() {}
+
+func (x *AnswerImage) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerImage.ProtoReflect.Descriptor instead.
+func (*AnswerImage) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AnswerImage) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
 // LlmChunk is one piece of a streamed answer. The last one has finish_reason, usage, model and request_id; the
-// earlier ones have content or tool_calls. A stream without a last chunk ends with an error.
+// earlier ones have content, tool_calls, citations or images. A stream without a last chunk ends with an error.
 type LlmChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Next piece of the text.
@@ -1066,14 +1212,18 @@ type LlmChunk struct {
 	// Model that answered.
 	Model *string `protobuf:"bytes,5,opt,name=model,proto3,oneof" json:"model,omitempty"`
 	// Id of the request.
-	RequestId     *string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
+	RequestId *string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
+	// Sources that the text so far refers to.
+	Citations []*Citation `protobuf:"bytes,7,rep,name=citations,proto3" json:"citations,omitempty"`
+	// Whole images.
+	Images        []*AnswerImage `protobuf:"bytes,8,rep,name=images,proto3" json:"images,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LlmChunk) Reset() {
 	*x = LlmChunk{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[11]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1235,7 @@ func (x *LlmChunk) String() string {
 func (*LlmChunk) ProtoMessage() {}
 
 func (x *LlmChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[11]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1248,7 @@ func (x *LlmChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmChunk.ProtoReflect.Descriptor instead.
 func (*LlmChunk) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LlmChunk) GetContent() string {
@@ -1143,6 +1293,20 @@ func (x *LlmChunk) GetRequestId() string {
 	return ""
 }
 
+func (x *LlmChunk) GetCitations() []*Citation {
+	if x != nil {
+		return x.Citations
+	}
+	return nil
+}
+
+func (x *LlmChunk) GetImages() []*AnswerImage {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
 // ToolCallDelta is a piece of one tool call.
 type ToolCallDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1162,7 +1326,7 @@ type ToolCallDelta struct {
 
 func (x *ToolCallDelta) Reset() {
 	*x = ToolCallDelta{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[12]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1338,7 @@ func (x *ToolCallDelta) String() string {
 func (*ToolCallDelta) ProtoMessage() {}
 
 func (x *ToolCallDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[12]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1351,7 @@ func (x *ToolCallDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallDelta.ProtoReflect.Descriptor instead.
 func (*ToolCallDelta) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToolCallDelta) GetIndex() int32 {
@@ -1238,7 +1402,7 @@ type FunctionCallDelta struct {
 
 func (x *FunctionCallDelta) Reset() {
 	*x = FunctionCallDelta{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[13]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1414,7 @@ func (x *FunctionCallDelta) String() string {
 func (*FunctionCallDelta) ProtoMessage() {}
 
 func (x *FunctionCallDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[13]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1427,7 @@ func (x *FunctionCallDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionCallDelta.ProtoReflect.Descriptor instead.
 func (*FunctionCallDelta) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FunctionCallDelta) GetName() string {
@@ -1375,7 +1539,7 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\fFunctionCall\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x04name\x12'\n" +
-	"\targuments\x18\x02 \x01(\tB\t\xfaB\x06r\x04(\x80\x80@R\targuments\"\xf5\x01\n" +
+	"\targuments\x18\x02 \x01(\tB\t\xfaB\x06r\x04(\x80\x80@R\targuments\"\xf0\x02\n" +
 	"\vLlmResponse\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\x12>\n" +
 	"\n" +
@@ -1384,7 +1548,17 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\rfinish_reason\x18\x04 \x01(\tR\ffinishReason\x12\x14\n" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\"\xc2\x02\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12=\n" +
+	"\tcitations\x18\a \x03(\v2\x1f.switchyard.gateway.v1.CitationR\tcitations\x12:\n" +
+	"\x06images\x18\b \x03(\v2\".switchyard.gateway.v1.AnswerImageR\x06images\"p\n" +
+	"\bCitation\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x14\n" +
+	"\x05quote\x18\x03 \x01(\tR\x05quote\x12\x14\n" +
+	"\x05start\x18\x04 \x01(\x05R\x05start\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\x05R\x03end\"\x1f\n" +
+	"\vAnswerImage\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"\xbd\x03\n" +
 	"\bLlmChunk\x12\x1d\n" +
 	"\acontent\x18\x01 \x01(\tH\x00R\acontent\x88\x01\x01\x12C\n" +
 	"\n" +
@@ -1393,7 +1567,9 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\x05usage\x18\x04 \x01(\v2\x1c.switchyard.gateway.v1.UsageR\x05usage\x12\x19\n" +
 	"\x05model\x18\x05 \x01(\tH\x02R\x05model\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tH\x03R\trequestId\x88\x01\x01B\n" +
+	"request_id\x18\x06 \x01(\tH\x03R\trequestId\x88\x01\x01\x12=\n" +
+	"\tcitations\x18\a \x03(\v2\x1f.switchyard.gateway.v1.CitationR\tcitations\x12:\n" +
+	"\x06images\x18\b \x03(\v2\".switchyard.gateway.v1.AnswerImageR\x06imagesB\n" +
 	"\n" +
 	"\b_contentB\x10\n" +
 	"\x0e_finish_reasonB\b\n" +
@@ -1428,7 +1604,7 @@ func file_switchyard_gateway_v1_chat_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_chat_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_switchyard_gateway_v1_chat_proto_goTypes = []any{
 	(*LlmRequest)(nil),        // 0: switchyard.gateway.v1.LlmRequest
 	(*Reasoning)(nil),         // 1: switchyard.gateway.v1.Reasoning
@@ -1441,21 +1617,23 @@ var file_switchyard_gateway_v1_chat_proto_goTypes = []any{
 	(*ToolCall)(nil),          // 8: switchyard.gateway.v1.ToolCall
 	(*FunctionCall)(nil),      // 9: switchyard.gateway.v1.FunctionCall
 	(*LlmResponse)(nil),       // 10: switchyard.gateway.v1.LlmResponse
-	(*LlmChunk)(nil),          // 11: switchyard.gateway.v1.LlmChunk
-	(*ToolCallDelta)(nil),     // 12: switchyard.gateway.v1.ToolCallDelta
-	(*FunctionCallDelta)(nil), // 13: switchyard.gateway.v1.FunctionCallDelta
-	nil,                       // 14: switchyard.gateway.v1.LlmRequest.MetadataEntry
-	nil,                       // 15: switchyard.gateway.v1.LlmRequest.TagsEntry
-	(*ByokReference)(nil),     // 16: switchyard.gateway.v1.ByokReference
-	(*Usage)(nil),             // 17: switchyard.gateway.v1.Usage
+	(*Citation)(nil),          // 11: switchyard.gateway.v1.Citation
+	(*AnswerImage)(nil),       // 12: switchyard.gateway.v1.AnswerImage
+	(*LlmChunk)(nil),          // 13: switchyard.gateway.v1.LlmChunk
+	(*ToolCallDelta)(nil),     // 14: switchyard.gateway.v1.ToolCallDelta
+	(*FunctionCallDelta)(nil), // 15: switchyard.gateway.v1.FunctionCallDelta
+	nil,                       // 16: switchyard.gateway.v1.LlmRequest.MetadataEntry
+	nil,                       // 17: switchyard.gateway.v1.LlmRequest.TagsEntry
+	(*ByokReference)(nil),     // 18: switchyard.gateway.v1.ByokReference
+	(*Usage)(nil),             // 19: switchyard.gateway.v1.Usage
 }
 var file_switchyard_gateway_v1_chat_proto_depIdxs = []int32{
 	2,  // 0: switchyard.gateway.v1.LlmRequest.messages:type_name -> switchyard.gateway.v1.ChatMessage
 	6,  // 1: switchyard.gateway.v1.LlmRequest.tools:type_name -> switchyard.gateway.v1.Tool
-	16, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
-	14, // 3: switchyard.gateway.v1.LlmRequest.metadata:type_name -> switchyard.gateway.v1.LlmRequest.MetadataEntry
+	18, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
+	16, // 3: switchyard.gateway.v1.LlmRequest.metadata:type_name -> switchyard.gateway.v1.LlmRequest.MetadataEntry
 	1,  // 4: switchyard.gateway.v1.LlmRequest.reasoning:type_name -> switchyard.gateway.v1.Reasoning
-	15, // 5: switchyard.gateway.v1.LlmRequest.tags:type_name -> switchyard.gateway.v1.LlmRequest.TagsEntry
+	17, // 5: switchyard.gateway.v1.LlmRequest.tags:type_name -> switchyard.gateway.v1.LlmRequest.TagsEntry
 	8,  // 6: switchyard.gateway.v1.ChatMessage.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
 	3,  // 7: switchyard.gateway.v1.ChatMessage.parts:type_name -> switchyard.gateway.v1.ContentParts
 	4,  // 8: switchyard.gateway.v1.ContentParts.parts:type_name -> switchyard.gateway.v1.ContentPart
@@ -1463,15 +1641,19 @@ var file_switchyard_gateway_v1_chat_proto_depIdxs = []int32{
 	7,  // 10: switchyard.gateway.v1.Tool.function:type_name -> switchyard.gateway.v1.ToolFunction
 	9,  // 11: switchyard.gateway.v1.ToolCall.function:type_name -> switchyard.gateway.v1.FunctionCall
 	8,  // 12: switchyard.gateway.v1.LlmResponse.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
-	17, // 13: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	12, // 14: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
-	17, // 15: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
-	13, // 16: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	19, // 13: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	11, // 14: switchyard.gateway.v1.LlmResponse.citations:type_name -> switchyard.gateway.v1.Citation
+	12, // 15: switchyard.gateway.v1.LlmResponse.images:type_name -> switchyard.gateway.v1.AnswerImage
+	14, // 16: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
+	19, // 17: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
+	11, // 18: switchyard.gateway.v1.LlmChunk.citations:type_name -> switchyard.gateway.v1.Citation
+	12, // 19: switchyard.gateway.v1.LlmChunk.images:type_name -> switchyard.gateway.v1.AnswerImage
+	15, // 20: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_chat_proto_init() }
@@ -1493,16 +1675,16 @@ func file_switchyard_gateway_v1_chat_proto_init() {
 	}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[7].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[8].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[11].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[12].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[13].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[14].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_chat_proto_rawDesc), len(file_switchyard_gateway_v1_chat_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

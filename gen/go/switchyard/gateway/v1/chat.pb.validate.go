@@ -2200,6 +2200,74 @@ func (m *LlmResponse) validate(all bool) error {
 
 	// no validation rules for RequestId
 
+	for idx, item := range m.GetCitations() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, LlmResponseValidationError{
+						field:  fmt.Sprintf("Citations[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, LlmResponseValidationError{
+						field:  fmt.Sprintf("Citations[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return LlmResponseValidationError{
+					field:  fmt.Sprintf("Citations[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	for idx, item := range m.GetImages() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, LlmResponseValidationError{
+						field:  fmt.Sprintf("Images[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, LlmResponseValidationError{
+						field:  fmt.Sprintf("Images[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return LlmResponseValidationError{
+					field:  fmt.Sprintf("Images[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return LlmResponseMultiError(errors)
 	}
@@ -2276,6 +2344,216 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = LlmResponseValidationError{}
+
+// Validate checks the field values on Citation with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *Citation) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on Citation with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in CitationMultiError, or nil
+// if none found.
+func (m *Citation) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *Citation) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Url
+
+	// no validation rules for Title
+
+	// no validation rules for Quote
+
+	// no validation rules for Start
+
+	// no validation rules for End
+
+	if len(errors) > 0 {
+		return CitationMultiError(errors)
+	}
+
+	return nil
+}
+
+// CitationMultiError is an error wrapping multiple validation errors returned
+// by Citation.ValidateAll() if the designated constraints aren't met.
+type CitationMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m CitationMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m CitationMultiError) AllErrors() []error { return m }
+
+// CitationValidationError is the validation error returned by
+// Citation.Validate if the designated constraints aren't met.
+type CitationValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e CitationValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e CitationValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e CitationValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e CitationValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e CitationValidationError) ErrorName() string { return "CitationValidationError" }
+
+// Error satisfies the builtin error interface
+func (e CitationValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sCitation.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = CitationValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = CitationValidationError{}
+
+// Validate checks the field values on AnswerImage with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *AnswerImage) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on AnswerImage with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in AnswerImageMultiError, or
+// nil if none found.
+func (m *AnswerImage) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *AnswerImage) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Url
+
+	if len(errors) > 0 {
+		return AnswerImageMultiError(errors)
+	}
+
+	return nil
+}
+
+// AnswerImageMultiError is an error wrapping multiple validation errors
+// returned by AnswerImage.ValidateAll() if the designated constraints aren't met.
+type AnswerImageMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m AnswerImageMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m AnswerImageMultiError) AllErrors() []error { return m }
+
+// AnswerImageValidationError is the validation error returned by
+// AnswerImage.Validate if the designated constraints aren't met.
+type AnswerImageValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e AnswerImageValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e AnswerImageValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e AnswerImageValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e AnswerImageValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e AnswerImageValidationError) ErrorName() string { return "AnswerImageValidationError" }
+
+// Error satisfies the builtin error interface
+func (e AnswerImageValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sAnswerImage.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = AnswerImageValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = AnswerImageValidationError{}
 
 // Validate checks the field values on LlmChunk with the rules defined in the
 // proto definition for this message. If any rules are violated, the first
@@ -2360,6 +2638,74 @@ func (m *LlmChunk) validate(all bool) error {
 				cause:  err,
 			}
 		}
+	}
+
+	for idx, item := range m.GetCitations() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, LlmChunkValidationError{
+						field:  fmt.Sprintf("Citations[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, LlmChunkValidationError{
+						field:  fmt.Sprintf("Citations[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return LlmChunkValidationError{
+					field:  fmt.Sprintf("Citations[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	for idx, item := range m.GetImages() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, LlmChunkValidationError{
+						field:  fmt.Sprintf("Images[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, LlmChunkValidationError{
+						field:  fmt.Sprintf("Images[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return LlmChunkValidationError{
+					field:  fmt.Sprintf("Images[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
 	}
 
 	if m.Content != nil {

@@ -195,8 +195,8 @@ type ImageRef struct {
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// The image in base64 (RFC 4648, section 4, padded, no line breaks), at most 20 MiB decoded. Never logged.
 	Base64 string `protobuf:"bytes,2,opt,name=base64,proto3" json:"base64,omitempty"`
-	// Type of base64: `image/jpeg`, `image/png`, `image/gif` or `image/webp`. The bytes must be of that type. Absent:
-	// the type is detected from the bytes, else it is `image/jpeg`. It is ignored with url.
+	// Type of base64 as its sender knows it, such as `image/jpeg`. The first bytes decide: what a provider gets is the
+	// type that they show. It is ignored with url.
 	MimeType      string `protobuf:"bytes,3,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -364,13 +364,11 @@ const file_switchyard_gateway_v1_vision_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
 	"\x13_allow_substitutionB\r\n" +
-	"\v_max_tokens\"\xa2\x01\n" +
+	"\v_max_tokens\"t\n" +
 	"\bImageRef\x12\x1a\n" +
 	"\x03url\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x10R\x03url\x12%\n" +
-	"\x06base64\x18\x02 \x01(\tB\r\xfaB\ar\x05(\xacժ\r\x80\x01\x01R\x06base64\x12S\n" +
-	"\tmime_type\x18\x03 \x01(\tB6\xfaB3r1R\n" +
-	"image/jpegR\timage/pngR\timage/gifR\n" +
-	"image/webp\xd0\x01\x01R\bmimeType\"\xb8\x01\n" +
+	"\x06base64\x18\x02 \x01(\tB\r\xfaB\ar\x05(\xacժ\r\x80\x01\x01R\x06base64\x12%\n" +
+	"\tmime_type\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\bmimeType\"\xb8\x01\n" +
 	"\x0eVisionResponse\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\x122\n" +
 	"\x05usage\x18\x02 \x01(\v2\x1c.switchyard.gateway.v1.UsageR\x05usage\x12#\n" +

@@ -458,19 +458,15 @@ func (m *ImageRef) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if m.GetMimeType() != "" {
-
-		if _, ok := _ImageRef_MimeType_InLookup[m.GetMimeType()]; !ok {
-			err := ImageRefValidationError{
-				field:  "MimeType",
-				reason: "value must be in list [image/jpeg image/png image/gif image/webp]",
-			}
-			if !all {
-				return err
-			}
-			errors = append(errors, err)
+	if utf8.RuneCountInString(m.GetMimeType()) > 128 {
+		err := ImageRefValidationError{
+			field:  "MimeType",
+			reason: "value length must be at most 128 runes",
 		}
-
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
 	}
 
 	if len(errors) > 0 {
@@ -549,13 +545,6 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = ImageRefValidationError{}
-
-var _ImageRef_MimeType_InLookup = map[string]struct{}{
-	"image/jpeg": {},
-	"image/png":  {},
-	"image/gif":  {},
-	"image/webp": {},
-}
 
 // Validate checks the field values on VisionResponse with the rules defined in
 // the proto definition for this message. If any rules are violated, the first

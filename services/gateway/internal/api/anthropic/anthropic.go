@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	vendor "switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+	server "switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
@@ -41,13 +42,16 @@ type message struct {
 type block struct {
 	Type string  `json:"type"`
 	Text *string `json:"text,omitempty"`
+	// Citations are sources of the text.
+	Citations []citation `json:"citations,omitempty"`
 	// Thinking has a Signature, which is the gateway's own: the vendor of this dialect is never sent it.
 	Thinking  *string         `json:"thinking,omitempty"`
 	Signature *string         `json:"signature,omitempty"`
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
-	// ExtraContent is opaque state of another vendor that must come back with the call.
+	// ExtraContent is opaque state of another vendor that must come back with the call. The text of its reasoning is in the
+	// thinking before it.
 	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
 
@@ -89,11 +93,11 @@ func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, err
 	if c.Reasoning != "" {
 		m.Content = append(m.Content, block{Type: typeThinking, Thinking: &c.Reasoning, Signature: new(vendor.OwnSignature)})
 	}
-	if c.Text != "" {
-		m.Content = append(m.Content, block{Type: "text", Text: &c.Text})
+	if c.Text != "" || len(c.Citations) > 0 {
+		m.Content = append(m.Content, block{Type: "text", Text: &c.Text, Citations: toCitations(c.Citations)})
 	}
 	for _, call := range c.ToolCalls {
-		m.Content = append(m.Content, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: input(call.Arguments), ExtraContent: call.Extra})
+		m.Content = append(m.Content, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: input(call.Arguments), ExtraContent: server.WithoutText(call.Extra)})
 	}
 	m.StopReason, m.Usage = new(stopReason(c.FinishReason)), toUsage(c.Report)
 	return jsontext.Marshal(m)

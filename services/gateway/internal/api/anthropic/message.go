@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"html"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
@@ -78,6 +79,7 @@ type part struct {
 	Content      json.RawMessage `json:"content"`
 	Title        string          `json:"title"`
 	IsError      bool            `json:"is_error"`
+	Thinking     string          `json:"thinking"`
 	Signature    string          `json:"signature"`
 }
 
@@ -102,6 +104,7 @@ func (r *reader) content(path string, role provider.Role, raw json.RawMessage) (
 	turn := provider.Message{Role: role}
 	var turns []provider.Message
 	var kept vendor.Thinking
+	thought := false
 	for i, one := range elements {
 		at := dialect.At(path, i)
 		p, err := r.part(at, one)
@@ -131,10 +134,13 @@ func (r *reader) content(path string, role provider.Role, raw json.RawMessage) (
 				call.Extra = state
 			}
 			turn.ToolCalls = append(turn.ToolCalls, call)
-		case "thinking", "redacted_thinking":
-			if p.Signature != vendor.OwnSignature {
-				kept.Add(one, len(turn.Content) > 0 || len(turn.ToolCalls) > 0)
+		case typeThinking, "redacted_thinking":
+			if p.Signature == vendor.OwnSignature {
+				turn.Reasoning += p.Thinking
+				thought = true
+				continue
 			}
+			kept.Add(one, len(turn.Content) > 0 || len(turn.ToolCalls) > 0)
 		case "tool_result":
 			result, images, err := r.result(at, p)
 			if err != nil {
@@ -143,6 +149,9 @@ func (r *reader) content(path string, role provider.Role, raw json.RawMessage) (
 			turns = append(turns, result)
 			turn.Content = append(turn.Content, images...)
 		}
+	}
+	if thought {
+		r.chat.Thought(typeThinking, turn.ToolCalls)
 	}
 	if len(turn.Content) > 0 || len(turn.ToolCalls) > 0 || len(turns) == 0 {
 		turns = append(turns, turn)
@@ -163,9 +172,12 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 	common, known := fields[kind]
 	switch {
 	case known:
-	case kind == "thinking" || kind == "redacted_thinking": // Other vendors do without.
-		r.chat.Ignores(kind)
-		return p, dialect.Decode(path, raw, &p)
+	case kind == typeThinking || kind == "redacted_thinking":
+		err := dialect.Decode(path, raw, &p)
+		if p.Signature != vendor.OwnSignature { // Other vendors do without.
+			r.chat.Ignores(kind)
+		}
+		return p, err
 	case kind == "search_result": // All of it is in the body.
 		r.chat.Restrict(path + ".type")
 		return p, nil
@@ -176,6 +188,7 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 	if err := dialect.Decode(path, raw, &p); err != nil {
 		return p, err
 	}
+	r.chat.State("extra_content", p.ExtraContent, "anthropic")
 	object.Ignore(common...)
 	for _, field := range object.Rest() { // cache_control, citations, caller, …
 		r.chat.Ignores(field)
@@ -189,10 +202,8 @@ func (r *reader) image(path string, p part) (provider.Part, error) {
 		return provider.Part{ImageURL: p.Source.URL, Field: path + ".source.url"}, nil
 	case p.Source.Type == "url":
 		return provider.Part{}, apierr.Invalid(path+".source.url", "must be an https URL")
-	case p.Source.Type == "base64" && strings.HasPrefix(p.Source.MediaType, "image/"):
-		return provider.Part{ImageURL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data, Field: path + ".source.data"}, nil
 	case p.Source.Type == "base64":
-		return provider.Part{}, apierr.Invalid(path+".source.media_type", "must be that of an image")
+		return provider.Part{ImageURL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data, Field: path + ".source.data"}, nil
 	}
 	r.chat.Open(path + ".source.type") // file
 	return provider.Part{}, nil
@@ -202,7 +213,7 @@ func (r *reader) image(path string, p part) (provider.Part, error) {
 func (r *reader) document(path string, p part) (document provider.Part, ok bool, err error) {
 	switch p.Source.Type {
 	case "text":
-		return provider.Part{Text: p.Source.Data}, true, nil
+		return provider.Part{Text: titled(p.Title, p.Source.Data)}, true, nil
 	case "base64":
 		f := &provider.File{Name: p.Title, URL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data}
 		return provider.Part{File: f, Field: path + ".source.data"}, true, nil
@@ -217,6 +228,14 @@ func (r *reader) document(path string, p part) (document provider.Part, ok bool,
 	return document, false, nil
 }
 
+// titled returns the text of a document so that it can be told from what the user says, with its title.
+func titled(title, text string) string {
+	if title == "" {
+		return "<document>\n" + text + "\n</document>"
+	}
+	return `<document title="` + html.EscapeString(title) + "\">\n" + text + "\n</document>"
+}
+
 // result reads a tool's result. An error is stated in the text, since other dialects have no field for it. Images are
 // returned for the user's turn behind the results: few vendors have a place for them in a result.
 func (r *reader) result(path string, p part) (result provider.Message, images []provider.Part, err error) {
@@ -225,7 +244,7 @@ func (r *reader) result(path string, p part) (result provider.Message, images []
 		return out, nil, apierr.Invalid(path+".tool_use_id", "is required")
 	}
 	if p.IsError {
-		out.Content = append(out.Content, provider.Part{Text: "The tool failed: "})
+		out.Content = append(out.Content, provider.Part{Text: "The tool failed:"})
 	}
 	if len(p.Content) == 0 || string(p.Content) == "null" {
 		return out, nil, nil

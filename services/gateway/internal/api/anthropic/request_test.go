@@ -42,7 +42,7 @@ func TestChat(t *testing.T) {
 				{Index: 0, ID: "t1", Name: "f", Arguments: `{"a": 1}`, Extra: json.RawMessage(`{"g":1}`)}, {Index: 1, ID: "t2", Name: "g", Arguments: "{}"},
 			}},
 			{Role: provider.RoleTool, ToolCallID: "t1", Content: []provider.Part{{Text: "sunny"}}},
-			{Role: provider.RoleTool, ToolCallID: "t2", Content: []provider.Part{{Text: "The tool failed: "}, {Text: "down"}}},
+			{Role: provider.RoleTool, ToolCallID: "t2", Content: []provider.Part{{Text: "The tool failed:"}, {Text: "down"}}},
 			{Role: provider.RoleUser, Content: []provider.Part{{Text: "go on"}}},
 			{Role: provider.RoleTool, ToolCallID: "t3"},
 			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://images.example/a.png", Field: "messages[4].content[0].source.url"}}},
@@ -66,7 +66,7 @@ func TestChat(t *testing.T) {
 		t.Errorf("extension %s", extension)
 	}
 	ignored := []string{"tool_choice.disable_parallel_tool_use", "metadata", "unheard_of"}
-	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
+	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, provider.HintSettings, "")); diff != "" {
 		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 	if want := strings.Replace(body, `,"switchyard":{"provider":"first"}`, "", 1); native.Dialect != "anthropic" || string(native.Body) != want {
@@ -115,25 +115,24 @@ func TestChatRefuses(t *testing.T) {
 		`{"max_tokens":9,"messages":[{"role":"user","content":7}]}`:    "messages[0].content: must be a string or an array",
 		user(`3`):                      "messages[0].content[0]: must be a JSON object",
 		user(`{"type":"tool_result"}`): "messages[0].content[0].tool_use_id: is required",
-		user(`{"type":"image","source":{"type":"url","url":"http://x/a"}}`):       "messages[0].content[0].source.url: must be an https URL",
-		user(`{"type":"image","source":{"type":"base64","media_type":"text/x"}}`): "messages[0].content[0].source.media_type: must be that of an image",
-		`{` + hi + `,"tools":[{"input_schema":{}}]}`:                              "tools[0].name: is required",
-		`{` + hi + `,"tool_choice":{"type":"maybe"}}`:                             "tool_choice.type: must be auto, any, tool or none",
-		`{` + hi + `,"output_config":3}`:                                          "output_config: must be a JSON object",
-		`{` + hi + `,"output_format":{"type":3}}`:                                 "output_format.type: has the wrong JSON type: number",
-		`{` + hi + `,"max_tokens":8}`:                                             `body: holds the name "max_tokens" twice`,
-		`{` + hi + `,"model":3}`:                                                  "model: has the wrong JSON type: number",
-		`{` + hi + `,"stream":"yes"}`:                                             "stream: has the wrong JSON type: string",
-		`{` + hi + `,"temperature":"x"}`:                                          "temperature: has the wrong JSON type: string",
-		`{` + hi + `,"top_p":"x"}`:                                                "top_p: has the wrong JSON type: string",
-		`{` + hi + `,"stop_sequences":"x"}`:                                       "stop_sequences: has the wrong JSON type: string",
-		`{` + hi + `,"tools":{}}`:                                                 "tools: must be an array",
-		`{` + hi + `,"tools":[{"name":3}]}`:                                       "tools[0].name: has the wrong JSON type: number",
-		`{"max_tokens":9,"messages":{}}`:                                          "messages: must be an array",
-		user(`{"type":3}`):                                                        "messages[0].content[0].type: must be a string",
-		user(`{"type":"text","text":3}`):                                          "messages[0].content[0].text: has the wrong JSON type: number",
-		user(`{"type":"tool_use","id":3}`):                                        "messages[0].content[0].id: has the wrong JSON type: number",
-		`{` + hi + `,"system":5}`:                                                 "system: must be a string or an array",
+		user(`{"type":"image","source":{"type":"url","url":"http://x/a"}}`): "messages[0].content[0].source.url: must be an https URL",
+		`{` + hi + `,"tools":[{"input_schema":{}}]}`:                        "tools[0].name: is required",
+		`{` + hi + `,"tool_choice":{"type":"maybe"}}`:                       "tool_choice.type: must be auto, any, tool or none",
+		`{` + hi + `,"output_config":3}`:                                    "output_config: must be a JSON object",
+		`{` + hi + `,"output_format":{"type":3}}`:                           "output_format.type: has the wrong JSON type: number",
+		`{` + hi + `,"max_tokens":8}`:                                       `body: holds the name "max_tokens" twice`,
+		`{` + hi + `,"model":3}`:                                            "model: has the wrong JSON type: number",
+		`{` + hi + `,"stream":"yes"}`:                                       "stream: has the wrong JSON type: string",
+		`{` + hi + `,"temperature":"x"}`:                                    "temperature: has the wrong JSON type: string",
+		`{` + hi + `,"top_p":"x"}`:                                          "top_p: has the wrong JSON type: string",
+		`{` + hi + `,"stop_sequences":"x"}`:                                 "stop_sequences: has the wrong JSON type: string",
+		`{` + hi + `,"tools":{}}`:                                           "tools: must be an array",
+		`{` + hi + `,"tools":[{"name":3}]}`:                                 "tools[0].name: has the wrong JSON type: number",
+		`{"max_tokens":9,"messages":{}}`:                                    "messages: must be an array",
+		user(`{"type":3}`):                                                  "messages[0].content[0].type: must be a string",
+		user(`{"type":"text","text":3}`):                                    "messages[0].content[0].text: has the wrong JSON type: number",
+		user(`{"type":"tool_use","id":3}`):                                  "messages[0].content[0].id: has the wrong JSON type: number",
+		`{` + hi + `,"system":5}`:                                           "system: must be a string or an array",
 	} {
 		_, err := Dialect{}.Chat([]byte(body), nil)
 		if e := apierr.From(err); err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) {
@@ -193,7 +192,7 @@ func TestHints(t *testing.T) {
 		if diff := cmp.Diff(want.reasoning, got.Chat.Reasoning); diff != "" || got.Only != "" {
 			t.Errorf("%s: only %q, reasoning (-want +got):\n%s", body, got.Only, diff)
 		}
-		if diff := cmp.Diff(want.ignored, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
+		if diff := cmp.Diff(want.ignored, provider.Ignored(got.Hints, provider.HintSettings, "")); diff != "" {
 			t.Errorf("%s: ignored (-want +got):\n%s", body, diff)
 		}
 	}
@@ -216,20 +215,20 @@ func TestThinkingOfCalls(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	got, err := Dialect{}.Chat([]byte(`{"max_tokens":9,"messages":[{"role":"user","content":[
 		{"type":"document","title":"a","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"},"citations":{"enabled":true}},
-		{"type":"document","source":{"type":"text","media_type":"text/plain","data":"words"}},
+		{"type":"document","title":"b \"c\"","source":{"type":"text","media_type":"text/plain","data":"words"}},
 		{"type":"document","source":{"type":"url","url":"https://x/a.pdf"}}]}]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []provider.Part{
 		{File: &provider.File{Name: "a", URL: "data:application/pdf;base64,AAAA"}, Field: "messages[0].content[0].source.data"},
-		{Text: "words"},
+		{Text: "<document title=\"b &#34;c&#34;\">\nwords\n</document>"},
 		{File: &provider.File{URL: "https://x/a.pdf"}, Field: "messages[0].content[2].source.url"},
 	}
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
 		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
 	}
-	if diff := cmp.Diff([]string{"citations"}, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
+	if diff := cmp.Diff([]string{"citations"}, provider.Ignored(got.Hints, provider.HintSettings, "")); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
 	}
 }

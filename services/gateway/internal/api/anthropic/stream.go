@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	vendor "switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+	server "switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -32,11 +33,12 @@ type blockDelta struct {
 }
 
 type delta struct {
-	Type        string  `json:"type"`
-	Text        *string `json:"text,omitempty"`
-	PartialJSON *string `json:"partial_json,omitempty"`
-	Thinking    *string `json:"thinking,omitempty"`
-	Signature   *string `json:"signature,omitempty"`
+	Type        string    `json:"type"`
+	Text        *string   `json:"text,omitempty"`
+	PartialJSON *string   `json:"partial_json,omitempty"`
+	Thinking    *string   `json:"thinking,omitempty"`
+	Signature   *string   `json:"signature,omitempty"`
+	Citation    *citation `json:"citation,omitempty"`
 }
 
 type blockStop struct {
@@ -78,7 +80,8 @@ type stream struct {
 	thinking bool
 	calls    []*call
 	places   map[int]int
-	text     strings.Builder // that came after a call
+	text     strings.Builder     // that came after a call
+	sources  []provider.Citation // of that text
 	frame    []byte
 	out      []byte
 }
@@ -108,10 +111,35 @@ func (s *stream) Event(e provider.Event) []byte {
 	if e.Text != "" {
 		s.addText(e.Text)
 	}
+	s.cite(e.Citations)
 	for _, delta := range e.ToolCalls {
 		s.addCall(delta)
 	}
 	return s.out
+}
+
+// cite adds sources to the text block that is open, or begins one for them. After a call they wait for the end.
+func (s *stream) cite(sources []provider.Citation) {
+	if len(sources) == 0 {
+		return
+	}
+	if len(s.calls) > 0 {
+		s.sources = append(s.sources, sources...)
+		return
+	}
+	if s.thinking {
+		s.finish()
+	}
+	if !s.open {
+		s.start(block{Type: "text", Text: new("")})
+	}
+	s.writeCitations(sources)
+}
+
+func (s *stream) writeCitations(sources []provider.Citation) {
+	for _, c := range toCitations(sources) {
+		s.delta(delta{Type: "citations_delta", Citation: &c})
+	}
 }
 
 // relay forwards a provider's event; the last one waits for End.
@@ -191,7 +219,7 @@ func (s *stream) call(d provider.ToolCall) *call {
 		s.places = make(map[int]int)
 	}
 	s.places[d.Index] = len(s.calls)
-	c := &call{block: block{Type: "tool_use", ID: d.ID, Name: d.Name, Input: []byte("{}"), ExtraContent: d.Extra}}
+	c := &call{block: block{Type: "tool_use", ID: d.ID, Name: d.Name, Input: []byte("{}"), ExtraContent: server.WithoutText(d.Extra)}}
 	s.calls = append(s.calls, c)
 	return c
 }
@@ -205,9 +233,10 @@ func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte 
 	}
 	s.begin()
 	s.finish()
-	if s.text.Len() > 0 {
+	if s.text.Len() > 0 || len(s.sources) > 0 {
 		s.start(block{Type: "text", Text: new("")})
 		s.delta(delta{Type: "text_delta", Text: new(s.text.String())})
+		s.writeCitations(s.sources)
 		s.finish()
 	}
 	for i, c := range s.calls {

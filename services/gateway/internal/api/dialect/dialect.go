@@ -5,9 +5,11 @@ package dialect
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"slices"
 
+	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -65,9 +67,9 @@ type Chat struct {
 	// BoundTo lists the providers that made reasoning in the request which only they can read. Another provider of the
 	// dialect does without.
 	BoundTo []string
-	// BoundElsewhere reports whether a vendor of another dialect made reasoning in the request which only its own dialect
-	// can carry. No provider of this one can read it.
-	BoundElsewhere bool
+	// BoundElsewhere is the field that holds reasoning which a vendor of another dialect made, and which only its own dialect
+	// can carry; empty for none. No provider of this one can read it.
+	BoundElsewhere string
 	// Compacted is the part of the conversation that a provider has in a shorter form of its own.
 	Compacted routing.Compacted
 	// Metadata holds the caller's labels.
@@ -80,6 +82,8 @@ type Chat struct {
 	Writer Writer
 	// Reasoning reports whether the answer has a place for the reasoning of a model of any dialect.
 	Reasoning bool
+	// Images reports whether the answer has a place for images that a model makes in a chat.
+	Images bool
 	// Keeps reports whether the writer keeps a streamed answer until its end.
 	Keeps bool
 	// Stored reports whether the answer is stored for later requests.
@@ -145,6 +149,44 @@ func (c *Chat) Bound(name string) {
 	if !slices.Contains(c.BoundTo, name) && len(c.BoundTo) < maxBound {
 		c.BoundTo = append(c.BoundTo, name)
 	}
+}
+
+// states are the kinds of opaque state of calls, by the member that holds each. Those of a face's own dialect reach its
+// providers as they came.
+var states = []struct {
+	name string
+	hint provider.Hint
+}{
+	{"anthropic", provider.HintSignedThinking}, {"google", provider.HintThoughtSignature}, {"openai", provider.HintReasoning},
+}
+
+// State records the opaque state of a call in a field, which only some dialects can carry. own is the kind that providers of
+// the face's dialect read; empty for none.
+func (c *Chat) State(field string, state json.RawMessage, own string) {
+	if len(state) == 0 {
+		return
+	}
+	for _, kind := range states {
+		found := gjson.GetBytes(state, kind.name)
+		if !found.Exists() || kind.name == own {
+			continue
+		}
+		c.hint(provider.HintField{Kind: kind.hint, Name: field, By: found.Get("provider").Str})
+		c.BoundElsewhere = field
+	}
+}
+
+// Thought records a field with reasoning in plain text that an answer of this gateway had, and that led to some calls.
+func (c *Chat) Thought(field string, calls []provider.ToolCall) {
+	hint := provider.HintField{Kind: provider.HintReasoning, Name: field}
+	for i := range calls {
+		if maker := gjson.GetBytes(calls[i].Extra, "openai.provider"); maker.Str != "" {
+			hint.By = maker.Str
+			break
+		}
+	}
+	c.hint(hint)
+	c.BoundElsewhere = field
 }
 
 // maxBound bounds the providers of BoundTo: callers can make names up.

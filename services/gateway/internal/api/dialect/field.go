@@ -122,7 +122,10 @@ func (c *Chat) own(f *Field, path string, value json.RawMessage) {
 
 // Hint records a field that no answer depends on, of a kind that other dialects may have too; 0 for none.
 func (c *Chat) Hint(kind provider.Hint, name string) {
-	field := provider.HintField{Kind: kind, Name: name}
+	c.hint(provider.HintField{Kind: kind, Name: name})
+}
+
+func (c *Chat) hint(field provider.HintField) {
 	if len(c.Hints) < maxHints && !slices.Contains(c.Hints, field) {
 		c.Hints = append(c.Hints, field)
 	}

@@ -86,7 +86,10 @@ func (r *reader) content(path string, raw json.RawMessage) error {
 			return err
 		}
 	}
-	if len(turn.Content) > 0 || len(turn.ToolCalls) > 0 {
+	if turn.Reasoning != "" {
+		r.chat.Thought("thought", turn.ToolCalls)
+	}
+	if len(turn.Content) > 0 || len(turn.ToolCalls) > 0 { // Thoughts alone are no turn.
 		r.chat.Chat.Messages = append(r.chat.Chat.Messages, turn)
 	}
 	return nil
@@ -115,6 +118,7 @@ func (r *reader) add(path string, turn *provider.Message, p part) error {
 		r.chat.Chat.Messages = append(r.chat.Chat.Messages, m)
 		turn.Content = append(turn.Content, images...)
 	case !p.shared:
+		turn.Reasoning += p.thought
 	case isModel && !p.isText(): // An image that the model made.
 		r.chat.Restrict(path)
 	default:
@@ -130,6 +134,8 @@ type part struct {
 	shared       bool
 	call, result json.RawMessage
 	signature    string
+	// thought is the text of a thought that this gateway's answer had.
+	thought string
 }
 
 func (p part) isText() bool { return p.shared && p.content.ImageURL == "" && p.content.File == nil }
@@ -170,9 +176,15 @@ func (r *reader) part(path string, raw json.RawMessage) (p part, err error) {
 	if err := o.takeAll(field{"text", &text}, field{"thought", &thought}, field{"thoughtSignature", &p.signature}); err != nil {
 		return p, err
 	}
-	if _, own := vendor.State(p.signature); p.signature != "" && !own {
-		r.chat.Ignores("thoughtSignature") // Other vendors do without.
-	} else if thought && !own {
+	state, own := vendor.State(p.signature)
+	switch {
+	case own && thought && text != nil:
+		p.thought = *text
+	case own:
+		r.chat.State("thoughtSignature", state, "google")
+	case p.signature != "": // Other vendors do without.
+		r.chat.Ignores("thoughtSignature")
+	case thought:
 		r.chat.Ignores("thought")
 	}
 	p.call, p.result = o.raw("functionCall"), o.raw("functionResponse")
@@ -212,15 +224,16 @@ func (r *reader) inline(path string, raw json.RawMessage) (p provider.Part, ok b
 	if err := o.takeAll(field{"mimeType", &kind}, field{"data", &data}, field{"displayName", &name}); err != nil {
 		return p, false, err
 	}
-	if isSound(kind) {
+	lower := strings.ToLower(kind)
+	if isSound(lower) {
 		r.chat.Restrict(o.at("mimeType"))
 		return p, false, nil
 	}
-	if !mediaType.MatchString(kind) {
+	if !mediaType.MatchString(lower) {
 		return p, false, apierr.Invalid(o.at("mimeType"), "must be a media type")
 	}
 	uri := "data:" + kind + ";base64," + standard(data)
-	if strings.HasPrefix(kind, "image/") {
+	if strings.HasPrefix(lower, "image/") {
 		return provider.Part{ImageURL: uri, Field: o.at("data")}, true, nil
 	}
 	return provider.Part{File: &provider.File{Name: name, URL: uri}, Field: o.at("data")}, true, nil

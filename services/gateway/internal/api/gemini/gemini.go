@@ -43,6 +43,8 @@ type candidate struct {
 	Content turn   `json:"content"`
 	Finish  string `json:"finishReason,omitempty"`
 	Index   int    `json:"index"`
+	// Grounding are the sources of the text.
+	Grounding *grounding `json:"groundingMetadata,omitempty"`
 }
 
 type turn struct {
@@ -50,10 +52,12 @@ type turn struct {
 	Role  string       `json:"role"`
 }
 
-// answerPart is a text, which is a thought if Thought is set, or a call.
+// answerPart is a text, which is a thought if Thought is set, an image, or a call.
 type answerPart struct {
 	Text    *string     `json:"text,omitempty"`
 	Thought bool        `json:"thought,omitempty"`
+	Inline  *inlineData `json:"inlineData,omitempty"`
+	File    *fileData   `json:"fileData,omitempty"`
 	Call    *answerCall `json:"functionCall,omitempty"`
 	// Signature is the state that must come back with the part.
 	Signature string `json:"thoughtSignature,omitempty"`
@@ -108,11 +112,15 @@ func (w writer) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, er
 	if c.Text != "" {
 		parts = append(parts, answerPart{Text: &c.Text})
 	}
+	for _, uri := range c.Images {
+		parts = append(parts, imagePart(uri))
+	}
 	for _, call := range c.ToolCalls {
 		parts = append(parts, callPart(call.ID, call.Name, call.Arguments, call.Extra))
 	}
 	r := newResponse(reply.Model, newID(), parts)
 	r.Candidates[0].Finish, r.Usage = finishReason(c.FinishReason), toUsage(c.Report)
+	r.Candidates[0].Grounding = toGrounding(c.Text, c.Citations)
 	return jsontext.Marshal(r)
 }
 

@@ -44,7 +44,7 @@ func Read(body []byte, call Call) (*dialect.Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{object: root, chat: &dialect.Chat{Localize: localize, Stream: call.Stream}}
+	r := &reader{object: root, chat: &dialect.Chat{Localize: localize, Stream: call.Stream, Images: true}}
 	if r.chat.Model, err = modelOf(root, call.Model); err != nil {
 		return nil, err
 	}

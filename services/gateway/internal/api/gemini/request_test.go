@@ -82,7 +82,7 @@ func TestChat(t *testing.T) {
 				t.Errorf("a vendor of the dialect gets %s", got.Chat.Native.Body)
 			}
 			got.Chat.Native = nil
-			compact, err := jsontext.Marshal(read{got.Model, got.Only, provider.Ignored(got.Hints, provider.HintSettings), got.Bounds, got.Chat.Reasoning, got.Chat})
+			compact, err := jsontext.Marshal(read{got.Model, got.Only, provider.Ignored(got.Hints, provider.HintSettings, ""), got.Bounds, got.Chat.Reasoning, got.Chat})
 			if err != nil {
 				t.Fatal(err)
 			}

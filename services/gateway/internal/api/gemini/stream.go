@@ -25,7 +25,8 @@ type stream struct {
 	held    []byte // a provider's chunk that waits
 	calls   []*call
 	places  map[int]int // positions of calls by their number
-	begun   bool        // an element of the array was written
+	sources []provider.Citation
+	begun   bool // an element of the array was written
 	frame   []byte
 	out     []byte
 }
@@ -74,6 +75,10 @@ func (s *stream) Event(e provider.Event) []byte {
 	if e.Text != "" {
 		s.chunk(newResponse(s.reply.Model, s.id, []answerPart{{Text: &e.Text}}))
 	}
+	for _, uri := range e.Images {
+		s.chunk(newResponse(s.reply.Model, s.id, []answerPart{imagePart(uri)}))
+	}
+	s.sources = append(s.sources, e.Citations...)
 	for _, delta := range e.ToolCalls {
 		s.add(delta)
 	}
@@ -125,6 +130,7 @@ func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte 
 		}
 		r := newResponse(s.reply.Model, s.id, parts)
 		r.Candidates[0].Finish, r.Usage = finishReason(finish), toUsage(report)
+		r.Candidates[0].Grounding = toGrounding("", s.sources)
 		s.chunk(r)
 	}
 	s.finish()

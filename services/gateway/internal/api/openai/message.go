@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -18,6 +19,10 @@ type message struct {
 	Refusal      *string         `json:"refusal"`
 	Audio        json.RawMessage `json:"audio"`
 	FunctionCall json.RawMessage `json:"function_call"`
+	// Reasoning of an earlier answer, as servers of the dialect name it.
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
+	Reasoning        json.RawMessage `json:"reasoning"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 }
 
 func (r *reader) messages() error {
@@ -103,16 +108,36 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 			r.chat.Restrict(dialect.At(path+".tool_calls", i) + ".type")
 			continue
 		}
+		r.chat.State("extra_content", call.ExtraContent, "google")
 		out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
 			Index: len(out.ToolCalls), ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments, Extra: call.ExtraContent,
 		})
 	}
+	out.Reasoning = r.thought(m)
 	var err error
 	out.Content, err = r.content(path+".content", m.Content)
 	if m.Refusal != nil && *m.Refusal != "" {
 		out.Content = append(out.Content, provider.Part{Text: *m.Refusal})
 	}
 	return out, err
+}
+
+// thought returns the reasoning that a message has.
+func (r *reader) thought(m message) (text string) {
+	for _, member := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"reasoning_content", m.ReasoningContent}, {"reasoning", m.Reasoning}} {
+		var value string
+		if json.Unmarshal(member.raw, &value) == nil && value != "" {
+			r.chat.Hint(provider.HintReasoning, member.name)
+			text = cmp.Or(text, value)
+		}
+	}
+	if given(m.ReasoningDetails) {
+		r.chat.Ignores("reasoning_details")
+	}
+	return text
 }
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
@@ -168,7 +193,7 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 		case "refusal":
 			parts = append(parts, provider.Part{Text: p.Refusal})
 		case "image_url":
-			if !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:image/") {
+			if !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:") {
 				return nil, apierr.Invalid(at+".image_url.url", "must be an https URL or a data: URI of an image")
 			}
 			parts = append(parts, provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail, Field: at + ".image_url.url"})

@@ -43,10 +43,13 @@ type choice struct {
 }
 
 type answer struct {
-	Role      string     `json:"role"`
-	Content   *string    `json:"content"`
-	Refusal   *string    `json:"refusal"`
-	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	Role    string  `json:"role"`
+	Content *string `json:"content"`
+	Refusal *string `json:"refusal"`
+	// Annotations are sources of the content, Images what the model made beside it.
+	Annotations []annotation `json:"annotations,omitempty"`
+	Images      []picture    `json:"images,omitempty"`
+	ToolCalls   []toolCall   `json:"tool_calls,omitempty"`
 	// FunctionCall is the predecessor of ToolCalls.
 	FunctionCall *callee `json:"function_call,omitempty"`
 }
@@ -105,7 +108,7 @@ func (d Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, e
 	if c.Native != nil {
 		return dialect.NewRenamer("model", reply.Model).Append(nil, c.Native), nil
 	}
-	message := answer{Role: "assistant"}
+	message := answer{Role: "assistant", Annotations: annotations(c.Citations), Images: pictures(c.Images, 0)}
 	if c.Text != "" || len(c.ToolCalls) == 0 {
 		message.Content = &c.Text
 	}

@@ -30,7 +30,7 @@ func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: Dialect{}}}
+	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: Dialect{}, Images: true}}
 	for _, read := range []func() error{r.settings, r.messages, r.tools, r.functions, r.format, r.reasoning} {
 		if err := read(); err != nil {
 			return nil, err

@@ -63,7 +63,7 @@ func TestChat(t *testing.T) {
 		t.Errorf("extension %s", extension)
 	}
 	ignored := []string{"parallel_tool_calls", "seed", "user", "metadata", "prompt_cache_key", "top_k"}
-	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
+	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, provider.HintSettings, "")); diff != "" {
 		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 	if want := strings.Replace(body, `,"switchyard":{"provider":"first"}`, "", 1); native.Dialect != "openai" || string(native.Body) != want {
@@ -96,8 +96,8 @@ func TestOnlyThisDialect(t *testing.T) {
 		if err != nil || got.Only != want || (want != "") != (got.Needs().Dialect == "openai") {
 			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
 		}
-		if err == nil && len(provider.Ignored(got.Hints, provider.HintSettings)) > 0 {
-			t.Errorf("%s: unknown %v", body, provider.Ignored(got.Hints, provider.HintSettings))
+		if err == nil && len(provider.Ignored(got.Hints, provider.HintSettings, "")) > 0 {
+			t.Errorf("%s: unknown %v", body, provider.Ignored(got.Hints, provider.HintSettings, ""))
 		}
 	}
 }

@@ -31,9 +31,11 @@ type chunkChoice struct {
 }
 
 type delta struct {
-	Role      string     `json:"role,omitempty"`
-	Content   *string    `json:"content,omitempty"`
-	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	Role        string       `json:"role,omitempty"`
+	Content     *string      `json:"content,omitempty"`
+	Annotations []annotation `json:"annotations,omitempty"`
+	Images      []picture    `json:"images,omitempty"`
+	ToolCalls   []toolCall   `json:"tool_calls,omitempty"`
 	// FunctionCall is the predecessor of ToolCalls.
 	FunctionCall *callee `json:"function_call,omitempty"`
 }
@@ -48,6 +50,7 @@ type stream struct {
 	// relayed and counted report whether provider chunks, and the provider's usage chunk, were sent; begun whether a
 	// new chunk was.
 	relayed, counted, begun bool
+	images                  int // that were sent
 	frame, out              []byte
 }
 
@@ -71,7 +74,8 @@ func (s *stream) Event(e provider.Event) []byte {
 
 // anew writes a chunk for another dialect's event.
 func (s *stream) anew(e provider.Event) {
-	d := delta{}
+	d := delta{Annotations: annotations(e.Citations), Images: pictures(e.Images, s.images)}
+	s.images += len(e.Images)
 	if !s.begun {
 		d.Role = "assistant"
 	}

@@ -22,8 +22,11 @@ func (x *Exchange) Answer(reply dialect.Reply, c *inference.Completion) ([]byte,
 	if c.Reasoning != "" {
 		items.add(newReasoning(newID("rs"), c.Reasoning, ""))
 	}
-	if c.Text != "" || len(c.ToolCalls) == 0 {
-		items.add(newMessage(newID("msg"), r.Status, textPart(c.Text)))
+	if c.Text != "" || len(c.Citations) > 0 || len(c.ToolCalls) == 0 && len(c.Images) == 0 {
+		items.add(newMessage(newID("msg"), r.Status, textPart(c.Text, annotations(c.Citations))))
+	}
+	for _, uri := range c.Images {
+		items.add(newImage(newID("ig"), uri))
 	}
 	for _, call := range c.ToolCalls {
 		if len(call.Extra) > 0 {

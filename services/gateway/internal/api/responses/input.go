@@ -3,11 +3,13 @@ package responses
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	vendor "switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -24,6 +26,7 @@ type item struct {
 	Input            string          `json:"input"`
 	Output           json.RawMessage `json:"output"`
 	EncryptedContent string          `json:"encrypted_content"`
+	Summary          json.RawMessage `json:"summary"`
 	Tools            json.RawMessage `json:"tools"`
 	Execution        string          `json:"execution"`
 }
@@ -37,6 +40,8 @@ type conversation struct {
 	calls map[string]bool
 	// state is the opaque state of calls, by their ids, from reasoning items.
 	state map[string]json.RawMessage
+	// thought is the text of reasoning that belongs to the next turn of the assistant.
+	thought string
 	// images are those in results of tools, which follow the results as a message of the user.
 	images []provider.Part
 }
@@ -129,10 +134,11 @@ func (r *reader) add(m provider.Message) {
 			return
 		}
 		r.flush()
+		m.Reasoning, r.input.thought = r.input.thought, ""
 		r.input.turn = true
 	} else {
 		r.flush()
-		r.input.turn = false
+		r.input.turn, r.input.thought = false, ""
 	}
 	r.chat.Chat.Messages = append(r.chat.Chat.Messages, m)
 }
@@ -180,6 +186,7 @@ func (r *reader) call(path string, it item) error {
 		r.add(provider.Message{Role: provider.RoleAssistant})
 	}
 	turn := &r.chat.Chat.Messages[len(r.chat.Chat.Messages)-1]
+	turn.Reasoning, r.input.thought = turn.Reasoning+r.input.thought, ""
 	call.Index = len(turn.ToolCalls)
 	turn.ToolCalls = append(turn.ToolCalls, call)
 	return nil
@@ -246,6 +253,10 @@ func (r *reader) thought(it item) {
 		r.chat.Bound(name)
 		return
 	}
+	if text := it.thoughtText(); text != "" {
+		r.chat.Thought("reasoning.summary", nil)
+		r.input.thought += text
+	}
 	state, ok := open(it.EncryptedContent)
 	if !ok {
 		if it.EncryptedContent != "" {
@@ -257,22 +268,25 @@ func (r *reader) thought(it item) {
 		r.input.state = make(map[string]json.RawMessage)
 	}
 	for _, extra := range state {
-		r.madeElsewhere(extra)
+		r.chat.State(encryptedReasoning, extra, "")
 	}
 	maps.Copy(r.input.state, state)
 }
 
-// madeElsewhere records that the state of a call is reasoning which only some dialects can carry, and never this one.
-func (r *reader) madeElsewhere(state json.RawMessage) {
-	for _, kind := range [...]struct {
-		name string
-		hint provider.Hint
-	}{{"anthropic", provider.HintSignedThinking}, {"google", provider.HintThoughtSignature}} {
-		if gjson.GetBytes(state, kind.name).Exists() {
-			r.chat.Hint(kind.hint, encryptedReasoning)
-			r.chat.BoundElsewhere = true
-		}
+// thoughtText returns the text of reasoning that this gateway's answer had: a summary of a vendor's own stands for reasoning
+// that is not shown.
+func (it *item) thoughtText() string {
+	if it.ID != "" && !strings.Contains(it.ID, vendor.OwnID) || it.EncryptedContent != "" {
+		return ""
 	}
+	var text strings.Builder
+	for _, list := range []json.RawMessage{it.Summary, it.Content} {
+		gjson.ParseBytes(list).ForEach(func(_, part gjson.Result) bool {
+			text.WriteString(part.Get("text").Str)
+			return true
+		})
+	}
+	return text.String()
 }
 
 // encryptedReasoning names reasoning that only its vendor can read, where another one answers.

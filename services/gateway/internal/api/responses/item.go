@@ -74,8 +74,11 @@ func newMessage(id, status string, content ...contentPart) messageItem {
 	return messageItem{id, typeMessage, status, string(provider.RoleAssistant), content}
 }
 
-func textPart(text string) contentPart {
-	return contentPart{"output_text", text, []any{}, []any{}}
+func textPart(text string, annotations []any) contentPart {
+	if annotations == nil {
+		annotations = []any{}
+	}
+	return contentPart{"output_text", text, annotations, []any{}}
 }
 
 func newReasoning(id, text, sealed string) reasoningItem {

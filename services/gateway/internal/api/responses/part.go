@@ -73,7 +73,7 @@ func (r *reader) part(path string, p part) (provider.Part, bool, error) {
 			r.chat.Open(path + ".file_id")
 			return provider.Part{}, false, nil
 		}
-		if !strings.HasPrefix(*p.ImageURL, "https://") && !strings.HasPrefix(*p.ImageURL, "data:image/") {
+		if !strings.HasPrefix(*p.ImageURL, "https://") && !strings.HasPrefix(*p.ImageURL, "data:") {
 			return provider.Part{}, false, apierr.Invalid(path+".image_url", "must be an https URL or a data: URI of an image")
 		}
 		if p.Detail == "original" { // The finest that other dialects have.

@@ -40,7 +40,7 @@ func Read(body []byte, header http.Header, from History) (*dialect.Chat, *Exchan
 		return nil, nil, err
 	}
 	exchange := &Exchange{ID: newID("resp"), created: time.Now()}
-	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: exchange, Reasoning: true, Keeps: true}, exchange: exchange}
+	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: exchange, Reasoning: true, Images: true, Keeps: true}, exchange: exchange}
 	history := func() error { return r.history(from) }
 	for _, read := range []func() error{r.settings, history, r.expand, r.text, r.instructions, r.reasoning, r.tools, r.items, r.special} {
 		if err := read(); err != nil {

@@ -91,7 +91,7 @@ func TestChat(t *testing.T) {
 		"text.verbosity", "tools.web_search", "reasoning.encrypted_content", "parallel_tool_calls", "metadata", "client_metadata",
 		"prompt_cache_key", "truncation", "unheard_of",
 	}
-	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, provider.HintSettings)); diff != "" {
+	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, provider.HintSettings, "")); diff != "" {
 		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 	if got.Bounds.Offered != "tools[5].type: web_search" || got.Bounds.OpenInput || got.Bounds.Surcharged {

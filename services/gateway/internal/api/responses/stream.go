@@ -25,6 +25,8 @@ type stream struct {
 	items []json.RawMessage
 	// writing is the text or reasoning that grows now; nil for none.
 	writing *textItem
+	// characters is the length of the answer's text so far.
+	characters int
 	// calls are the calls in order, and places their positions by the stream's index. A call stays open until the end,
 	// since others may be continued in between.
 	calls  []*callItem
@@ -54,6 +56,11 @@ func (s *stream) Event(e provider.Event) []byte {
 	}
 	if e.Text != "" {
 		s.grow(typeMessage, e.Text)
+		s.written(e.Text)
+	}
+	s.annotate(e.Citations)
+	for _, uri := range e.Images {
+		s.image(uri)
 	}
 	for i := range e.ToolCalls {
 		s.call(&e.ToolCalls[i])

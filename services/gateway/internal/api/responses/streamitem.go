@@ -14,6 +14,9 @@ type textItem struct {
 	index    int
 	text     []byte
 	prefix   []byte
+	// begin is where it is in the answer's text, in characters.
+	begin       int
+	annotations []any
 }
 
 // callItem is a call while it is written.
@@ -67,7 +70,7 @@ func (s *stream) item(name string, index int, item any) json.RawMessage {
 
 // newText begins a message or reasoning.
 func (s *stream) newText(kind string) *textItem {
-	t := &textItem{kind: kind, index: s.place()}
+	t := &textItem{kind: kind, index: s.place(), begin: s.characters}
 	if kind == typeReasoning {
 		t.id = newID("rs")
 		s.item("response.output_item.added", t.index, newReasoning(t.id, "", ""))
@@ -93,9 +96,11 @@ func (s *stream) endText(t *textItem, status, sealed string) {
 		return
 	}
 	s.inItem("response.output_text.done", t.id, t.index, "content_index", append(append([]byte(`,"text":`), text...), `,"logprobs":[]`...))
-	s.inItem("response.content_part.done", t.id, t.index, "content_index",
-		append(append([]byte(`,"part":{"type":"output_text","text":`), text...), `,"annotations":[],"logprobs":[]}`...))
-	s.items[t.index] = s.item("response.output_item.done", t.index, newMessage(t.id, status, textPart(string(t.text))))
+	part := textPart(string(t.text), t.annotations)
+	if whole, err := jsontext.Marshal(part); err == nil { // It holds texts and numbers.
+		s.inItem("response.content_part.done", t.id, t.index, "content_index", append([]byte(`,"part":`), whole...))
+	}
+	s.items[t.index] = s.item("response.output_item.done", t.index, newMessage(t.id, status, part))
 }
 
 // call writes a piece of a call.

@@ -38,12 +38,16 @@ func (s *callStream) Next() (provider.Event, error) {
 }
 
 func (s *callStream) charge(e *provider.Event) error {
-	if s.calls = s.calls || len(e.ToolCalls) > 0; !s.calls && !s.kept {
+	s.calls = s.calls || len(e.ToolCalls) > 0
+	n := 0
+	if e.Native == nil && (len(e.Citations) > 0 || len(e.Images) > 0) { // Faces keep sources until the end, some images too.
+		n = provider.CitationBytes(e.Citations) + pictureBytes(e.Images)
+	}
+	if !s.calls && !s.kept && n == 0 {
 		return nil
 	}
-	n := 0
-	if e.Native == nil {
-		n = len(e.Text) + callBytes(e.ToolCalls)
+	if e.Native == nil && (s.calls || s.kept) {
+		n += len(e.Text) + callBytes(e.ToolCalls)
 	}
 	if s.kept && e.Native == nil {
 		n += len(e.Reasoning)
@@ -60,9 +64,18 @@ func (s *callStream) charge(e *provider.Event) error {
 // heldSize returns about how many bytes an event takes in memory: its texts, and the event itself, which may be empty.
 func heldSize(e provider.Event) int {
 	n := int(unsafe.Sizeof(e)) + len(e.Text) + len(e.Reasoning) + len(e.Other) + len(e.Native) + len(e.NativeType)
+	n += provider.CitationBytes(e.Citations) + pictureBytes(e.Images)
 	for i := range e.ToolCalls {
 		call := &e.ToolCalls[i]
 		n += int(unsafe.Sizeof(*call)) + len(call.ID) + len(call.Name) + len(call.Arguments) + len(call.Extra)
+	}
+	return n
+}
+
+// pictureBytes returns how many bytes images of an answer take.
+func pictureBytes(images []string) (n int) {
+	for _, uri := range images {
+		n += len(uri)
 	}
 	return n
 }

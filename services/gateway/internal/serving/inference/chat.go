@@ -1,11 +1,13 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Chat returns a whole answer.
@@ -24,14 +26,18 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	answer := x.present.answer
 	x.finish = answer.FinishReason
 	tally := x.present.whole()
-	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+	err = x.request.checkImages(answer.Images, answer.Native)
+	if err == nil {
+		err = x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native)
+	}
+	if err != nil {
 		tally.whole = true
 		x.record.failed(err)
 		x.settle(ctx, ledger.OutcomeAborted, tally) // The vendor has been paid.
 		return nil, err
 	}
 	completion := &Completion{
-		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls,
+		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls, Citations: answer.Citations, Images: answer.Images,
 		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),
 		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, record: x.record,
 	}
@@ -39,9 +45,22 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	x.record.answered(trace.Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
 	x.remember(ctx, kept{
 		Text: completion.Text, Reasoning: completion.Reasoning, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
+		Citations: completion.Citations, Images: completion.Images,
 		Usage: completion.Report.Usage, State: x.billed.state, Native: completion.Native,
 	})
 	return completion, nil
+}
+
+// checkImages returns an error for images where the caller's form has no place for them: the answer was paid for, and without
+// them it would look like another one.
+func (r *Request) checkImages(images []string, native []byte) error {
+	if len(images) == 0 || native != nil || r.ShowsImages {
+		return nil
+	}
+	return &apierr.Error{
+		Kind: apierr.KindUnprocessable, Reason: ReasonImageInAnswer, Class: apierr.ClassPolicy,
+		Text: "the model answered with an image, for which this API has no form; call it by /v1/chat, /v1/chat/completions or /v1/responses",
+	}
 }
 
 // whole returns the size of a whole answer.
@@ -73,11 +92,5 @@ func (x *execution) answer(ctx context.Context, a *attempt) error {
 
 // finishReason returns the finish reason, or the usual one where the provider sent none.
 func finishReason(reason provider.FinishReason, calls bool) provider.FinishReason {
-	switch {
-	case reason != "":
-		return reason
-	case calls:
-		return provider.FinishToolCalls
-	}
-	return provider.FinishStop
+	return cmp.Or(reason, provider.FinishStop).WithCalls(calls)
 }

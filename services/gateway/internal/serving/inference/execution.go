@@ -326,7 +326,7 @@ func (x *execution) ignored() []string {
 	if fitted, err := x.served.fit(&chat); err == nil { // An error is that of a chat which was not served.
 		left = fitted.Left
 	}
-	names := provider.Ignored(x.request.Hints, (x.served.Hints|provider.HintSettings)&^left)
+	names := provider.Ignored(x.request.Hints, (x.served.Hints|provider.HintSettings)&^left, x.served.Provider)
 	if left&provider.HintEffort != 0 {
 		names = append(names, "reasoning")
 	}

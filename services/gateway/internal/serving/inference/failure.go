@@ -27,6 +27,7 @@ const (
 	ReasonStreamInterrupted  apierr.Reason = "stream_interrupted"
 	ReasonLedgerFull         apierr.Reason = "ledger_full"
 	ReasonMemoryFull         apierr.Reason = "answer_memory_full"
+	ReasonImageInAnswer      apierr.Reason = "image_in_answer"
 )
 
 // retryAfter is sent where no provider named a time.

@@ -44,6 +44,8 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 		"text that a face puts in order":   {steps: append([]step{{event: toolEvent("look", "{}")}}, pile(50, func(s string) provider.Event { return provider.Event{Text: s} })...)},
 		"answers that a face repeats":      {steps: pile(50, func(s string) provider.Event { return provider.Event{Text: s} }), keeps: true},
 		"thinking that a face repeats":     {steps: pile(50, func(s string) provider.Event { return provider.Event{Reasoning: s} }), keeps: true},
+		"images":                           {steps: pile(50, func(s string) provider.Event { return provider.Event{Images: []string{s}} })},
+		"sources that a face repeats":      {steps: pile(50, func(s string) provider.Event { return provider.Event{Citations: []provider.Citation{{Quote: s}}} })},
 		"answers that are kept for traces": {steps: pile(50, func(s string) provider.Event { return provider.Event{Text: s} }), traced: true, spared: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +70,7 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 						time.Sleep(time.Duration(i) * time.Millisecond) // One after the other: at once, each may be the one too many.
 						r := asking("approved")
 						r.Organization, r.Chat.MaxTokens = "acme", 1<<20
-						r.ShowsReasoning, r.KeepsAnswer = c.keeps, c.keeps
+						r.ShowsReasoning, r.KeepsAnswer, r.ShowsImages = c.keeps, c.keeps, true
 						r.ID = fmt.Sprint("req_", i)
 						_, err := serveRequest(ctx, b, r, true)
 						switch e := apierr.From(err); {

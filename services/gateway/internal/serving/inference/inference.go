@@ -185,6 +185,8 @@ type Request struct {
 	// ShowsReasoning reports whether the answer has a place for the model's reasoning, which then is the beginning of an
 	// answer. KeepsAnswer reports whether a streamed answer is kept until its end, where it is repeated whole.
 	ShowsReasoning, KeepsAnswer bool
+	// ShowsImages reports whether the answer has a place for images that a model makes in a chat.
+	ShowsImages bool
 	// BypassCache skips the response cache.
 	BypassCache bool
 	// Stored reports whether the answer is stored for later requests. Such a request is never hedged.
@@ -236,9 +238,12 @@ type Route struct {
 type Completion struct {
 	Text, Reasoning string
 	ToolCalls       []provider.ToolCall
-	FinishReason    provider.FinishReason
-	Report          ledger.Report
-	Route           Route
+	// Citations and Images are as in provider.Answer.
+	Citations    []provider.Citation
+	Images       []string
+	FinishReason provider.FinishReason
+	Report       ledger.Report
+	Route        Route
 	// Native is the vendor's whole answer; see provider.Chat.
 	Native json.RawMessage
 

@@ -25,6 +25,8 @@ type kept struct {
 	Text         string                `json:"text,omitzero"`
 	Reasoning    string                `json:"reasoning,omitzero"`
 	ToolCalls    []provider.ToolCall   `json:"tool_calls,omitzero"`
+	Citations    []provider.Citation   `json:"citations,omitzero"`
+	Images       []string              `json:"images,omitzero"`
 	FinishReason provider.FinishReason `json:"finish_reason"`
 	// RequestID is the id of the request that the answer was made for.
 	RequestID string         `json:"request_id,omitzero"`
@@ -147,6 +149,7 @@ func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, erro
 	x.record.answered(trace.Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
 	return &Completion{
 		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
+		Citations: answer.Citations, Images: answer.Images,
 		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(), record: x.record,
 	}, nil
 }
@@ -162,8 +165,11 @@ func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 	for i := range answer.ToolCalls {
 		answer.ToolCalls[i].Index = i // A whole answer has no indexes.
 	}
-	if s.held == nil && (answer.Text != "" || s.calls) {
-		s.held = []provider.Event{{Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls}}
+	event := provider.Event{
+		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls, Citations: answer.Citations, Images: answer.Images,
+	}
+	if s.held == nil && event.Shown() {
+		s.held = []provider.Event{event}
 	}
 	return s
 }
@@ -172,6 +178,8 @@ func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 type recording struct {
 	text, reasoning strings.Builder
 	calls           callJoiner
+	citations       []provider.Citation
+	images          []string
 	frames          []provider.Event
 	size            int
 }
@@ -181,7 +189,7 @@ func recorded(e provider.Event) int {
 	if e.Native != nil {
 		return heldSize(e)
 	}
-	return len(e.Text) + len(e.Reasoning) + callBytes(e.ToolCalls)
+	return len(e.Text) + len(e.Reasoning) + callBytes(e.ToolCalls) + provider.CitationBytes(e.Citations) + pictureBytes(e.Images)
 }
 
 // add keeps an event. It copies the native frame, which is valid only until the next event.
@@ -198,6 +206,7 @@ func (r *recording) add(e provider.Event) {
 	}
 	_, _ = r.text.WriteString(e.Text)
 	_, _ = r.reasoning.WriteString(e.Reasoning)
+	r.citations, r.images = append(r.citations, e.Citations...), append(r.images, e.Images...)
 	for _, delta := range e.ToolCalls {
 		r.calls.add(delta)
 	}
@@ -208,6 +217,7 @@ func (s *Stream) keep() {
 	if r := s.recording; r != nil && r.size <= cache.MaxAnswer {
 		s.x.remember(s.ctx, kept{
 			Text: r.text.String(), Reasoning: r.reasoning.String(), ToolCalls: r.calls.join(), FinishReason: s.FinishReason(),
+			Citations: r.citations, Images: r.images,
 			Usage: s.report.Usage, State: s.x.billed.state, Frames: r.frames,
 		})
 	}

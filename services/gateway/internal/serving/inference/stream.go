@@ -118,6 +118,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		event, more := s.read()
 		switch {
 		case s.err != nil:
+		case more && s.refuseImages(event):
 		case more && (s.approvals == nil || !s.x.request.Shows(event)):
 			s.x.record.received(event)
 			return event, nil
@@ -127,6 +128,16 @@ func (s *Stream) Next() (provider.Event, error) {
 			s.complete()
 		}
 	}
+}
+
+// refuseImages ends the stream if an event has images for which the caller's form has no place, and reports whether it did.
+func (s *Stream) refuseImages(event provider.Event) bool {
+	if s.err = s.x.request.checkImages(event.Images, event.Native); s.err == nil {
+		return false
+	}
+	s.x.record.failed(s.err)
+	s.settle(ledger.OutcomeAborted)
+	return true
 }
 
 // read returns the next event, which shows something unless the next one has to be waited for; false at the end of the

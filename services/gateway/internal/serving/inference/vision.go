@@ -25,8 +25,10 @@ type ImageSource interface {
 const dataScheme = "data:"
 
 // checkImages refuses images and documents that must not be sent to a provider, on whatever face they arrived: a URL of an internal
-// host, which a self-hosted vendor could be made to fetch, and a data: URI of something other than an image.
+// host, which a self-hosted vendor could be made to fetch, and a data: URI of something other than an image. Images whose
+// bytes are of another type than their request claims get their true type, in the body as it came too: vendors refuse them.
 func (e *Engine) checkImages(ctx context.Context, r *Request) error {
+	retyped := false
 	for i, m := range r.Chat.Messages {
 		for j, part := range m.Content {
 			var err error
@@ -35,7 +37,10 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 				err = e.checkFile(part.File)
 			case url == "":
 			case strings.HasPrefix(url, dataScheme):
-				_, err = imagefetch.CheckDataURI(url)
+				var checked string
+				if checked, _, err = imagefetch.CheckDataURI(url); err == nil && checked != url {
+					r.Chat.Messages[i].Content[j].ImageURL, retyped = checked, true
+				}
 			case r.Route.Operation == provider.OperationVision:
 				err = e.Images.CheckHost(ctx, url)
 			default:
@@ -45,6 +50,11 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 				return within(fieldOf(r, i, j, false), err)
 			}
 		}
+	}
+	if native := r.Chat.Native; retyped && native != nil {
+		typed := *native
+		typed.Body = imagefetch.Retype(native.Body)
+		r.Chat.Native = &typed
 	}
 	return nil
 }

@@ -47,6 +47,8 @@ func hinted(hint provider.Hint) *provider.Chat {
 		chat.Messages[1].ToolCalls[0].Extra = json.RawMessage(`{"anthropic":{"lead":[{"type":"thinking","thinking":"a","signature":"s"}]}}`)
 	case provider.HintThoughtSignature:
 		chat.Messages[1].ToolCalls[0].Extra = json.RawMessage(`{"google":{"thought_signature":"s"}}`)
+	case provider.HintReasoning:
+		chat.Messages[1].Reasoning = "so"
 	}
 	return chat
 }
@@ -59,7 +61,7 @@ func TestHintsAreSent(t *testing.T) {
 		// open and claude are the states of calls that servers of OpenAI's dialect and Claude take.
 		open   = provider.HintThoughtSignature
 		claude = provider.HintSignedThinking
-		all    = provider.HintCachePoint | provider.HintVerbosity | usual | whose | open | claude
+		all    = provider.HintCachePoint | provider.HintVerbosity | usual | whose | open | claude | provider.HintReasoning
 	)
 	for _, c := range []struct {
 		dialect, baseURL, model string
@@ -67,6 +69,8 @@ func TestHintsAreSent(t *testing.T) {
 	}{
 		{"openai", "https://vendor.example", "llama-3", usual | open},
 		{"openai", "https://vendor.example", "qwen3-32b", usual&^provider.HintPenalties | open},
+		{"openai", "https://api.deepseek.com", "deepseek-chat", usual | open | provider.HintReasoning},
+		{"openai", "https://openrouter.ai/api/v1", "llama-3", usual | open | provider.HintReasoning},
 		{"openai", "https://api.mistral.ai", "mistral-large", usual &^ provider.HintSeed},
 		{"openai", "https://mine.openai.azure.com/openai/v1", "gpt-4o", usual},
 		{"openai", "https://api.openai.com", "gpt-4o", usual | whose},

@@ -45,11 +45,14 @@ func Type(head []byte) string {
 	return ""
 }
 
-// TypeOfBase64 returns what Type does, given the image in base64.
+// standardAlphabet turns base64 for URLs (RFC 4648, section 5), which Google's APIs take too, into the standard one.
+var standardAlphabet = strings.NewReplacer("-", "+", "_", "/")
+
+// TypeOfBase64 returns what Type does, given the image in base64 of either alphabet.
 func TypeOfBase64(text string) string {
 	const enough = headBytes / 3 * 4
 	head := make([]byte, headBytes)
-	n, _ := base64.StdEncoding.Decode(head, []byte(text[:min(len(text), enough)]))
+	n, _ := base64.StdEncoding.Decode(head, []byte(standardAlphabet.Replace(text[:min(len(text), enough)])))
 	return Type(head[:n])
 }
 
@@ -63,33 +66,33 @@ func identify(data []byte) (Image, error) {
 	return Image{kind, data}, nil
 }
 
-// CheckDataURI returns an error if uri is not a data: URI with an image in standard base64, of the type that it claims,
-// and of at most MaxBytes. It returns the image's size in bytes. Errors are *apierr.Error of kind 400, with a text that
-// begins with the rule and contains nothing of the image.
-func CheckDataURI(uri string) (size int, err error) {
+// CheckDataURI returns an error if uri is not a data: URI with an image in standard base64 of at most MaxBytes. It returns
+// the URI with the type that the image's first bytes show, whatever uri claims, and the image's size in bytes. Errors are
+// *apierr.Error of kind 400, with a text that begins with the rule and contains nothing of the image.
+func CheckDataURI(uri string) (checked string, size int, err error) {
 	head, text, found := strings.Cut(uri, ",")
 	claimed, isBase64 := strings.CutSuffix(strings.TrimPrefix(head, "data:"), ";base64")
 	switch {
 	case !found || !strings.HasPrefix(uri, "data:") || !isBase64:
-		return 0, image.invalid("must be a data: URI in base64", nil)
+		return "", 0, image.invalid("must be a data: URI in base64", nil)
 	case base64.StdEncoding.DecodedLen(len(text)) > MaxBytes+2: // DecodedLen includes padding.
-		return 0, image.tooLarge()
+		return "", 0, image.tooLarge()
 	case strings.ContainsAny(text, "\r\n"):
-		return 0, image.invalid("must be base64 (RFC 4648, section 4) without line breaks", nil)
+		return "", 0, image.invalid("must be base64 (RFC 4648, section 4) without line breaks", nil)
 	}
 	size, err = base64Size(text)
 	if err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	switch kind := TypeOfBase64(text); {
 	case size > MaxBytes:
-		return 0, image.tooLarge()
+		return "", 0, image.tooLarge()
 	case kind == "":
-		return 0, image.invalid(kinds, nil)
-	case !strings.EqualFold(kind, claimed):
-		return 0, image.invalid("is of type "+kind+", not of the claimed type", nil)
+		return "", 0, image.invalid(kinds, nil)
+	case kind != claimed:
+		return DataURI(kind, text), size, nil
 	}
-	return size, nil
+	return uri, size, nil
 }
 
 // base64Size returns the decoded size of text without keeping the bytes.

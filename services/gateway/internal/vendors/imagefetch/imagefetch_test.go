@@ -91,7 +91,7 @@ func TestFetch(t *testing.T) {
 		if asked.Header.Get("Cookie")+asked.Header.Get("Authorization")+asked.Header.Get("Referer") != "" || asked.Method != http.MethodGet {
 			t.Errorf("asked with %v", asked.Header)
 		}
-		if size, err := CheckDataURI(image.DataURI()); err != nil || size != len(data) {
+		if _, size, err := CheckDataURI(image.DataURI()); err != nil || size != len(data) {
 			t.Errorf("its data: URI: %d bytes, %v", size, err)
 		}
 	}

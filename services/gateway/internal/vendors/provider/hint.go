@@ -32,6 +32,8 @@ const (
 	HintTopP
 	HintStop
 	HintEffort
+	// HintReasoning is reasoning in plain text that calls of servers of OpenAI's dialect came with; see Message.Reasoning.
+	HintReasoning
 )
 
 // HintSettings are the kinds of settings that every dialect has.
@@ -42,12 +44,14 @@ type HintField struct {
 	// Kind is 0 for a hint that no other dialect has.
 	Kind Hint
 	Name string
+	// By is the provider that made what the field holds, and takes it back in any case; empty for none.
+	By string
 }
 
-// Ignored returns the names of the fields that a provider which takes some kinds of hints leaves out.
-func Ignored(fields []HintField, takes Hint) (names []string) {
+// Ignored returns the names of the fields that a provider of a name which takes some kinds of hints leaves out.
+func Ignored(fields []HintField, takes Hint, by string) (names []string) {
 	for _, f := range fields {
-		if f.Kind&takes == 0 && !slices.Contains(names, f.Name) {
+		if f.Kind&takes == 0 && (f.By == "" || f.By != by) && !slices.Contains(names, f.Name) {
 			names = append(names, f.Name)
 		}
 	}

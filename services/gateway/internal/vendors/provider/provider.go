@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -150,18 +151,43 @@ type Message struct {
 	// ToolCallID is the ID of the call that a tool turn answers.
 	ToolCallID string
 	Name       string
+	// Reasoning is the thinking of an assistant turn that its caller was shown and sends back, where it is not a part of a
+	// call's state. Few vendors take it; see HintReasoning.
+	Reasoning string `json:",omitzero"`
 }
 
-// Text returns the message's text parts, concatenated.
+// Text returns the message's texts. Those of a turn of the assistant are pieces of one text, which Anthropic cuts at its
+// citations. All others are texts of their own, each of which begins on a new line.
 func (m Message) Text() string {
 	if len(m.Content) == 1 {
 		return m.Content[0].Text
 	}
 	var text strings.Builder
 	for _, part := range m.Content {
+		if m.Role != RoleAssistant && part.Text != "" && text.Len() > 0 {
+			text.WriteByte('\n')
+		}
 		text.WriteString(part.Text)
 	}
 	return text.String()
+}
+
+// Conversation returns the messages for a vendor that has one system prompt, before the conversation. Later system messages
+// become turns of the user at their places: moved into the prompt they would hold for what was said before them, and the
+// vendor could use nothing of what its cache has of the conversation.
+func (c *Chat) Conversation() []Message {
+	first := slices.IndexFunc(c.Messages, func(m Message) bool { return m.Role != RoleSystem })
+	late := func(m Message) bool { return m.Role == RoleSystem }
+	if first < 0 || !slices.ContainsFunc(c.Messages[first:], late) {
+		return c.Messages
+	}
+	messages := slices.Clone(c.Messages)
+	for i := range messages[first:] {
+		if m := &messages[first+i]; m.Role == RoleSystem {
+			m.Role = RoleUser
+		}
+	}
+	return messages
 }
 
 // Part is a piece of a message: text, an image if ImageURL is set, or a document if File is.
@@ -246,6 +272,10 @@ type Event struct {
 	// of the same dialect.
 	Reasoning string
 	ToolCalls []ToolCall
+	// Citations are sources of the text so far. Images are images that the model made, whole, each as a data: URI or an
+	// https URL.
+	Citations []Citation `json:",omitzero"`
+	Images    []string   `json:",omitzero"`
 	// Other is what the model wrote into fields without a place here (a call of an older format, a vendor's own tool,
 	// the transcript of audio). It counts as output, and is shown only within Native.
 	Other        string `json:"-"`
@@ -264,19 +294,19 @@ type Event struct {
 }
 
 // Content reports whether the event carries something that a reader would see.
-func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 }
+func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 || len(e.Images) > 0 }
 
 // Output reports whether the event carries anything that the model wrote, shown or not.
 func (e Event) Output() bool { return e.Content() || e.Reasoning != "" || e.Other != "" }
 
 // Empty reports whether the event carries nothing.
 func (e Event) Empty() bool {
-	return !e.Output() && e.FinishReason == "" && e.Usage == nil && e.Native == nil
+	return !e.Output() && len(e.Citations) == 0 && e.FinishReason == "" && e.Usage == nil && e.Native == nil
 }
 
-// Shown reports whether the caller gets to see the event: it has content, or is a vendor's frame of any kind, which a
-// face of its dialect relays.
-func (e Event) Shown() bool { return e.Content() || e.Native != nil }
+// Shown reports whether the caller gets to see the event: it has content or its sources, or is a vendor's frame of any kind,
+// which a face of its dialect relays.
+func (e Event) Shown() bool { return e.Content() || len(e.Citations) > 0 || e.Native != nil }
 
 // FinishReason is why the model stopped.
 type FinishReason string
@@ -289,13 +319,25 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
+// WithCalls returns why an answer ended that holds tool calls or doesn't. Some vendors say that an answer with calls has
+// stopped: OpenAI does where the request required the call.
+func (f FinishReason) WithCalls(calls bool) FinishReason {
+	if calls && f == FinishStop {
+		return FinishToolCalls
+	}
+	return f
+}
+
 // Answer is a whole completion.
 type Answer struct {
 	Text string
 	// Reasoning and Other are as in Event.
-	Reasoning    string
-	Other        string
-	ToolCalls    []ToolCall
+	Reasoning string
+	Other     string
+	ToolCalls []ToolCall
+	// Citations and Images are as in Event.
+	Citations    []Citation
+	Images       []string
 	FinishReason FinishReason
 	// Usage is nil if the vendor reported none.
 	Usage *Usage

@@ -64,11 +64,54 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
+func TestConversation(t *testing.T) {
+	of := func(roles ...provider.Role) *provider.Chat {
+		chat := &provider.Chat{}
+		for _, role := range roles {
+			chat.Messages = append(chat.Messages, provider.Message{Role: role})
+		}
+		return chat
+	}
+	const system, user, assistant, tool = provider.RoleSystem, provider.RoleUser, provider.RoleAssistant, provider.RoleTool
+	for _, c := range []struct{ chat, want *provider.Chat }{
+		{of(), of()},
+		{of(system, system), of(system, system)},
+		{of(system, user, assistant), of(system, user, assistant)},
+		{of(system, system, user, system, assistant, tool, system), of(system, system, user, user, assistant, tool, user)},
+		{of(user, system), of(user, user)},
+	} {
+		before := len(c.chat.Messages)
+		if diff := cmp.Diff(c.want.Messages, c.chat.Conversation()); diff != "" || len(c.chat.Messages) != before {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	chat := of(user, system)
+	if chat.Conversation(); chat.Messages[1].Role != system {
+		t.Error("the request itself is changed")
+	}
+}
+
+func TestFinishReasonWithCalls(t *testing.T) {
+	for finish, want := range map[provider.FinishReason]provider.FinishReason{
+		"": "", provider.FinishStop: provider.FinishToolCalls, provider.FinishToolCalls: provider.FinishToolCalls,
+		provider.FinishLength: provider.FinishLength, provider.FinishContentFilter: provider.FinishContentFilter,
+	} {
+		if got := finish.WithCalls(true); got != want {
+			t.Errorf("%q with calls is %q, want %q", finish, got, want)
+		}
+		if got := finish.WithCalls(false); got != finish {
+			t.Errorf("%q without calls is %q", finish, got)
+		}
+	}
+}
+
 func TestMessageText(t *testing.T) {
 	for want, m := range map[string]provider.Message{
-		"":    {},
-		"a":   {Content: []provider.Part{{Text: "a"}}},
-		"a b": {Content: []provider.Part{{Text: "a "}, {ImageURL: "https://images.example/a.png"}, {Text: "b"}}},
+		"":     {},
+		"a":    {Content: []provider.Part{{Text: "a"}}},
+		"b\nc": {Content: []provider.Part{{Text: "b"}, {ImageURL: "https://images.example/a.png"}, {Text: "c"}}},
+		"d\ne": {Role: provider.RoleTool, Content: []provider.Part{{}, {Text: "d"}, {}, {Text: "e"}}},
+		"fg":   {Role: provider.RoleAssistant, Content: []provider.Part{{Text: "f"}, {Text: "g"}}},
 	} {
 		if got := m.Text(); got != want {
 			t.Errorf("Text = %q, want %q", got, want)

@@ -60,10 +60,15 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 	out.Usage = u.disjoint()
 	var kept Thinking
 	var written, reasoning, other wire.Joined
+	var sources cited
 	content.ForEach(func(_, block gjson.Result) bool {
 		switch kind := block.Get("type").Str; {
 		case kind == "text":
-			written.Add(wire.Text(block.Get("text")))
+			text := wire.Text(block.Get("text"))
+			written.Add(text)
+			sources.write(text)
+			each(block.Get("citations"), func(c gjson.Result) { sources.sources = append(sources.sources, citation(c)) })
+			out.Citations = append(out.Citations, sources.take()...)
 		case kind == "tool_use" && len(out.ToolCalls) > provider.MaxToolCalls: // One more shows that there are too many.
 		case kind == "tool_use":
 			out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
@@ -79,6 +84,7 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 		}
 		return true
 	})
+	out.FinishReason = out.FinishReason.WithCalls(len(out.ToolCalls) > 0)
 	out.Text, out.Reasoning, out.Other = written.String(), reasoning.String(), other.String()
 	if err := provider.CheckCalls(out.ToolCalls); err != nil {
 		return nil, err

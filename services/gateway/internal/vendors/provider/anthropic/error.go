@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -47,6 +48,9 @@ func overflow(text string) bool {
 		strings.Contains(text, "exceed context limit")
 }
 
+// refusals are the types of errors that the request is at fault for.
+var refusals = []string{"invalid_request_error", "not_found_error", "request_too_large"}
+
 // byType returns the class of a status and an error type. A status below 400 is that of an error inside an answer that
 // began well (0 in a stream), or a redirect, which no vendor sends.
 func byType(status int, kind string) apierr.Class {
@@ -58,7 +62,7 @@ func byType(status int, kind string) apierr.Class {
 		return apierr.ClassAuth
 	case kind == "timeout_error", status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusGatewayTimeout:
 		return apierr.ClassTransient
-	case kind == "overloaded_error", kind == "api_error", status >= 500, status < 400 && kind != "invalid_request_error":
+	case kind == "overloaded_error", kind == "api_error", status >= 500, status < 400 && !slices.Contains(refusals, kind):
 		return apierr.ClassServerError
 	}
 	return apierr.ClassPolicy

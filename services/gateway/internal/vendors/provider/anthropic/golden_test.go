@@ -34,6 +34,13 @@ func answers() map[string]*provider.Answer {
 			},
 			Usage: &provider.Usage{Input: 472, Output: 89},
 		},
+		"citations": {
+			Text: "Grün is so. Yes.", FinishReason: provider.FinishStop, Model: claude, Usage: &provider.Usage{Input: 30, Output: 60},
+			Citations: []provider.Citation{
+				{URL: "https://a.example/1", Title: "A", Quote: "so it is", Start: 5, End: 11},
+				{Title: "Report", Quote: "so", Start: 5, End: 11}, {URL: "https://b.example", Title: "B", Quote: "yes", Start: 11, End: 16},
+			},
+		},
 		"thinking": {
 			Text: "Four. Yes.", Reasoning: "Hm.", FinishReason: provider.FinishStop, Model: claude,
 			Usage: &provider.Usage{Input: 30, Output: 60},

@@ -44,6 +44,7 @@ func hostile() providertest.Hostile {
 		},
 		Answers: append(fields,
 			growth.Repeat("blocks of text", `{"content":[{}`, `,{"type":"text","text":"abcd"}`, "]}"),
+			growth.Repeat("citations", `{"content":[{"type":"text","text":"a","citations":[{}`, `,{"type":"char_location","document_title":"a","cited_text":"b"}`, "]}]}"),
 			growth.Repeat("blocks of thinking", `{"content":[{}`, `,{"type":"thinking","thinking":"abcd","signature":"s"}`, "]}"),
 			growth.Repeat("blocks of thinking before a call", `{"content":[{}`, `,{"type":"thinking","thinking":"abcd","signature":"s"}`, `,{"type":"tool_use","id":"1","name":"f","input":{}}]}`),
 			growth.Number("calls", `{"content":[{}`, `,{"type":"tool_use","id":"c#","name":"f","input":{"a":1}}`, "]}"),
@@ -52,6 +53,7 @@ func hostile() providertest.Hostile {
 		Events: events,
 		Streams: []growth.Input{
 			growth.Repeat("deltas of text", start(`"type":"text","text":""`), frame(delta(`"type":"text_delta","text":"abcd"`)), stop),
+			growth.Repeat("deltas of citations", start(`"type":"text","text":"a"`), frame(delta(`"type":"citations_delta","citation":{"url":"u","cited_text":"b"}`)), stop),
 			growth.Repeat("deltas of thinking", thought, frame(delta(`"type":"thinking_delta","thinking":"abcd"`)), stop),
 			growth.Repeat("deltas of a signature", thought, frame(delta(`"type":"signature_delta","signature":"abcd"`)), stop),
 			growth.Repeat("deltas of arguments", start(`"type":"tool_use","id":"1","name":"f","input":{}`), frame(delta(`"type":"input_json_delta","partial_json":"abcd"`)), stop),
@@ -64,6 +66,7 @@ func hostile() providertest.Hostile {
 		Requests: []growth.Input{
 			growth.Number("blocks to be repaired", `{"messages":[{"role":"assistant","content":[{}`, ","+use, "]}]}"),
 			growth.Number("turns to be repaired", `{"messages":[{"role":"user","content":"a"}`, `,{"role":"assistant","content":[`+use+`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call!#"}]}`, "]}"),
+			growth.Repeat("citations to be repaired", `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a","citations":[{}`, `,{"type":"char_location","file_id":"switchyard"}`, "]}]}]}"),
 			growth.Repeat("members", `{"messages":[]`, `,"temperature":1`, "}"),
 			growth.Number("unknown members", `{"messages":[]`, `,"x#":1`, "}"),
 		},

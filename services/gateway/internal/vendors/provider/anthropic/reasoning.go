@@ -128,7 +128,7 @@ func obstacleTo(chat *provider.Chat) string {
 // before firstAdaptive refuse to begin thinking in such a turn.
 func lacksReasoning(messages []provider.Message) bool {
 	i := len(messages) - 1
-	for i >= 0 && messages[i].Role == provider.RoleTool {
+	for i >= 0 && (messages[i].Role == provider.RoleTool || messages[i].Role == provider.RoleSystem) {
 		i--
 	}
 	if i < 0 || i == len(messages)-1 || len(messages[i].ToolCalls) == 0 {

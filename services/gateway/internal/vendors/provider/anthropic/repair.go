@@ -44,8 +44,8 @@ func repairBlock(edit *wire.Editor, block gjson.Result) {
 	})
 }
 
-// withoutOwn returns a conversation without thinking that the gateway has signed. A turn of such thinking alone is left
-// out.
+// withoutOwn returns a conversation without thinking and citations that the gateway has signed. A turn of such thinking alone
+// is left out.
 func withoutOwn(messages gjson.Result) string {
 	if !messages.IsArray() {
 		return messages.Raw
@@ -72,12 +72,36 @@ func withoutOwnBlocks(content gjson.Result) string {
 			removed = true
 			return
 		}
-		blocks = append(blocks, block.Raw)
+		text := withoutOwnCitations(block)
+		removed = removed || text != block.Raw
+		blocks = append(blocks, text)
 	})
 	if !removed {
 		return content.Raw
 	}
 	return "[" + strings.Join(blocks, ",") + "]"
+}
+
+// withoutOwnCitations returns a text block without the citations that the gateway wrote: the vendor knows none of their
+// sources.
+func withoutOwnCitations(block gjson.Result) string {
+	citations := block.Get("citations")
+	var kept []string
+	removed := false
+	each(citations, func(c gjson.Result) {
+		if c.Get("encrypted_index").Str == OwnSignature || c.Get("file_id").Str == OwnSignature {
+			removed = true
+			return
+		}
+		kept = append(kept, c.Raw)
+	})
+	switch {
+	case !removed:
+		return block.Raw
+	case kept == nil:
+		return string(wire.Override([]byte(block.Raw), wire.Member{Name: "citations"}))
+	}
+	return string(wire.Override([]byte(block.Raw), wire.Member{Name: "citations", Value: "[" + strings.Join(kept, ",") + "]"}))
 }
 
 // each visits the items of a list; any other value is an empty list.

@@ -74,7 +74,7 @@ type choice struct {
 	DisableParallel bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
-// encode puts system messages into the dialect's own field, and joins consecutive turns of the same side: the dialect
+// encode puts the system messages before the conversation into the dialect's own field, and joins consecutive turns of the same side: the dialect
 // requires user and assistant to alternate.
 func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 	if err := check(chat); err != nil {
@@ -87,7 +87,7 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 	if chat.EndUser != "" {
 		r.Metadata = &metadata{chat.EndUser}
 	}
-	for _, m := range chat.Messages {
+	for _, m := range chat.Conversation() {
 		if m.Role == provider.RoleSystem {
 			parts, err := encodeParts(m.Content)
 			if err != nil {

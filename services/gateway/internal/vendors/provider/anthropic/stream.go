@@ -42,7 +42,9 @@ type stream struct {
 	// kept is thinking that waits for its call; block is the thinking block that is being received.
 	kept  Thinking
 	block thinkingBlock
-	// thought is the number of bytes of thinking received, of which charged were charged to hold.
+	// sources are those of the text block that is being received.
+	sources cited
+	// thought is the number of bytes of thinking and of sources received, of which charged were charged to hold.
 	thought, charged int
 	hold             *memory.Hold
 	contentBegun     bool // text or a call has begun
@@ -102,7 +104,7 @@ func (s *stream) Next() (provider.Event, error) {
 		}
 		event, hasContent := s.decode(kind, root)
 		if s.thought > maxThinking {
-			return provider.Event{}, wire.Malformed("the thinking is larger than 8 MiB", nil)
+			return provider.Event{}, wire.Malformed("the thinking or the citations are larger than 8 MiB", nil)
 		}
 		if len(s.calls) > provider.MaxToolCalls {
 			return provider.Event{}, wire.Malformed("the answer has too many tool calls", nil)
@@ -147,7 +149,7 @@ func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, h
 		s.usage.update(root.Get("usage"))
 		event.Usage = s.usage.disjoint()
 		if !s.finished {
-			event.FinishReason = finishReason(root.Get("delta.stop_reason").Str)
+			event.FinishReason = finishReason(root.Get("delta.stop_reason").Str).WithCalls(s.made > 0)
 			s.finished = event.FinishReason != ""
 		}
 		return event, true
@@ -174,6 +176,7 @@ func (s *stream) begin(root gjson.Result) (event provider.Event, hasContent bool
 		event.Reasoning = wire.Text(block.Get("thinking"))
 	case kind == "text":
 		event.Text = wire.Text(block.Get("text"))
+		s.sources.write(event.Text)
 		s.contentBegun = s.contentBegun || event.Text != ""
 	default:
 		event.Other = unshown(block)
@@ -186,8 +189,13 @@ func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, hasConten
 	switch delta.Get("type").Str {
 	case "text_delta":
 		event.Text = wire.Text(delta.Get("text"))
+		s.sources.write(event.Text)
 		s.contentBegun = s.contentBegun || event.Text != ""
 		return event, event.Text != ""
+	case "citations_delta":
+		found := citation(delta.Get("citation"))
+		s.sources.sources = append(s.sources.sources, found)
+		s.thought += provider.CitationBytes([]provider.Citation{found})
 	case "input_json_delta":
 		arguments := wire.Text(delta.Get("partial_json"))
 		if c := s.calls[root.Get("index").Int()]; c != nil && arguments != "" {
@@ -214,6 +222,9 @@ func (s *stream) end(root gjson.Result) (event provider.Event, hasContent bool) 
 		s.kept.Add(s.block.whole(), s.contentBegun)
 		s.block = thinkingBlock{}
 		return event, false
+	}
+	if event.Citations = s.sources.take(); event.Citations != nil {
+		return event, true
 	}
 	if c := s.calls[root.Get("index").Int()]; c != nil && !c.hasArguments {
 		return s.called(c, provider.ToolCall{Arguments: c.whole}), true

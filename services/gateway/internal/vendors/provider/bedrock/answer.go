@@ -53,7 +53,8 @@ func readAnswer(ctx context.Context, response *http.Response, claude bool) (*pro
 	})
 	out := &provider.Answer{
 		Text: a.text.String(), Reasoning: a.reasoning.String(), Other: a.other.String(), ToolCalls: a.calls,
-		FinishReason: finish, Usage: usageOf(root.Get("usage")),
+		Citations: a.citations, Images: a.images,
+		FinishReason: finish.WithCalls(len(a.calls) > 0), Usage: usageOf(root.Get("usage")),
 	}
 	return out, provider.CheckCalls(out.ToolCalls)
 }
@@ -62,8 +63,12 @@ func readAnswer(ctx context.Context, response *http.Response, claude bool) (*pro
 type answer struct {
 	claude                 bool
 	text, reasoning, other wire.Joined
-	calls                  []provider.ToolCall
-	kept                   anthropic.Thinking
+	// characters is the length of the text.
+	characters int
+	citations  []provider.Citation
+	images     []string
+	calls      []provider.ToolCall
+	kept       anthropic.Thinking
 }
 
 // add adds a block.
@@ -71,12 +76,13 @@ func (a *answer) add(block gjson.Result) {
 	block.ForEach(func(kind, value gjson.Result) bool {
 		switch kind.Str {
 		case "text":
-			a.text.Add(wire.Text(value))
+			a.write(wire.Text(value))
 		case "citationsContent":
-			value.Get("content").ForEach(func(_, piece gjson.Result) bool {
-				a.text.Add(wire.Text(piece.Get("text")))
-				return true
-			})
+			a.addCited(value)
+		case "image":
+			if uri := image(wire.Text(value.Get("format")), value); uri != "" {
+				a.images = append(a.images, uri)
+			}
 		case "toolUse":
 			a.call(value)
 		case "reasoningContent":

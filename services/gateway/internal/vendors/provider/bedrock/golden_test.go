@@ -22,6 +22,10 @@ func answers() map[string]*provider.Answer {
 	served.Other = `{"q":"x"}`
 	unreported := short("Hi.", provider.FinishStop, 0, 0)
 	unreported.Usage = nil
+	cited := short("It was 1932. So it was.", provider.FinishStop, 11, 12)
+	cited.Citations = []provider.Citation{{Title: "a", End: 12}}
+	pictured := short("Done.", provider.FinishStop, 3, 1)
+	pictured.Images = []string{"data:image/png;base64,aaaa"}
 	split := short("Hi.", provider.FinishStop, 7, 8)
 	split.Usage.CacheWriteLong = 10
 	return map[string]*provider.Answer{
@@ -59,8 +63,8 @@ func answers() map[string]*provider.Answer {
 		"unknown_stop":   short("A part", provider.FinishStop, 5, 2),
 		"guardrail":      short("A part", provider.FinishContentFilter, 5, 2),
 		"filtered":       short("A part", provider.FinishContentFilter, 5, 2),
-		"citations":      short("It was 1932. So it was.", provider.FinishStop, 11, 12),
-		"unknown":        short("Done.", provider.FinishStop, 3, 1),
+		"citations":      cited,
+		"unknown":        pictured,
 		"empty":          short("", provider.FinishStop, 4, 0),
 	}
 }

@@ -70,7 +70,7 @@ type encoder struct {
 	documents int
 }
 
-// encode puts system messages into the dialect's own field, and joins consecutive turns of the same side: the dialect
+// encode puts the system messages before the conversation into the dialect's own field, and joins consecutive turns of the same side: the dialect
 // requires user and assistant to alternate.
 func encode(chat *provider.Chat, maxTokens int) (*request, error) {
 	if err := check(chat); err != nil {
@@ -78,7 +78,7 @@ func encode(chat *provider.Chat, maxTokens int) (*request, error) {
 	}
 	e := &encoder{chat: chat}
 	e.Messages = []message{}
-	for _, m := range chat.Messages {
+	for _, m := range chat.Conversation() {
 		if err := e.add(m); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -32,7 +33,11 @@ type stream struct {
 	thought, charged int
 	hold             *memory.Hold
 	contentBegun     bool // text or a call has begun
-	deltas           provider.CallDeltas
+	// text is the number of the block that is being received, which began at begun of the characters so far.
+	text              int64
+	begun, characters int
+	format            string // of the image that is being received
+	deltas            provider.CallDeltas
 
 	finished, metered, done bool
 }
@@ -108,9 +113,9 @@ func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, h
 	switch kind {
 	case "contentBlockDelta":
 		event = s.delta(root.Get("contentBlockIndex").Int(), root.Get("delta"))
-		return event, event.Output(), nil
+		return event, event.Output() || len(event.Citations) > 0, nil
 	case "contentBlockStart":
-		event = s.begin(root.Get("contentBlockIndex").Int(), root.Get("start.toolUse"))
+		event = s.begin(root.Get("contentBlockIndex").Int(), root.Get("start"))
 		return event, event.Output(), nil
 	case "contentBlockStop":
 		event = s.end(root.Get("contentBlockIndex").Int())
@@ -118,6 +123,7 @@ func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, h
 	case "messageStop":
 		if !s.finished {
 			event.FinishReason, err = finishReason(root.Get("stopReason").Str)
+			event.FinishReason = event.FinishReason.WithCalls(s.made > 0)
 			s.finished = event.FinishReason != ""
 		}
 	case "metadata":
@@ -129,8 +135,10 @@ func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, h
 }
 
 // begin handles the start of a block.
-func (s *stream) begin(number int64, use gjson.Result) provider.Event {
+func (s *stream) begin(number int64, start gjson.Result) provider.Event {
 	s.finishThinking()
+	use := start.Get("toolUse")
+	s.format = wire.Text(start.Get("image.format"))
 	if !use.IsObject() || use.Get("type").Str == serverTool {
 		return provider.Event{}
 	}
@@ -142,6 +150,9 @@ func (s *stream) begin(number int64, use gjson.Result) provider.Event {
 }
 
 func (s *stream) delta(number int64, delta gjson.Result) (event provider.Event) {
+	if number != s.text {
+		s.text, s.begun = number, s.characters
+	}
 	if number != s.block.number {
 		s.finishThinking()
 		s.block.number = number
@@ -150,6 +161,7 @@ func (s *stream) delta(number int64, delta gjson.Result) (event provider.Event) 
 		switch kind.Str {
 		case "text":
 			event.Text = wire.Text(value)
+			s.characters += utf8.RuneCountInString(event.Text)
 			s.contentBegun = s.contentBegun || event.Text != ""
 		case "toolUse":
 			arguments := wire.Text(value.Get("input"))
@@ -162,6 +174,12 @@ func (s *stream) delta(number int64, delta gjson.Result) (event provider.Event) 
 			}
 		case "reasoningContent":
 			event.Reasoning = s.think(value)
+		case "citation":
+			event.Citations = append(event.Citations, citation(value, s.begun, s.characters))
+		case "image":
+			if uri := image(s.format, value); uri != "" {
+				event.Images = append(event.Images, uri)
+			}
 		}
 		return true
 	})

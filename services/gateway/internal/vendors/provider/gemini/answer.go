@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -19,19 +20,23 @@ type piece struct {
 	text, reasoning string
 	other           string // code that the vendor runs
 	calls           []provider.ToolCall
+	images          []string
 	finish          string // the vendor's finish reason
 }
 
 // reader reads the pieces of an answer: it numbers the calls and sets the IDs of calls without one.
 type reader struct {
 	calls      int
-	hasContent bool // text or a call was read
-	id         string
-	usage      *provider.Usage
+	hasContent bool // text, an image or a call was read
+	// citations are the sources so far: each list of the vendor replaces the one before. bytes and characters are the length
+	// of the text.
+	citations         []provider.Citation
+	bytes, characters int
+	id                string
+	usage             *provider.Usage
 }
 
-// read reads one answer or chunk. Parts of other kinds (results of code that the vendor ran, images) have no form in a
-// chat.
+// read reads one answer or chunk. Results of code that the vendor ran have no form in a chat.
 func (r *reader) read(root gjson.Result) (piece, error) {
 	var p piece
 	var text, reasoning, other wire.Joined
@@ -55,14 +60,30 @@ func (r *reader) read(root gjson.Result) (piece, error) {
 		written := wire.Text(part.Get("text"))
 		if part.Get("thought").Bool() {
 			reasoning.Add(written)
-		} else {
-			text.Add(written)
+			return true
+		}
+		text.Add(written)
+		if uri := imageURI(part.Get("inlineData")); uri != "" {
+			p.images = append(p.images, uri)
 		}
 		return true
 	})
+	r.cite(candidate)
 	p.text, p.reasoning, p.other = text.String(), reasoning.String(), other.String()
-	r.hasContent = r.hasContent || p.text != "" || len(p.calls) > 0
+	r.bytes, r.characters = r.bytes+len(p.text), r.characters+utf8.RuneCountInString(p.text)
+	r.hasContent = r.hasContent || p.text != "" || len(p.images) > 0 || len(p.calls) > 0
 	return p, failure(p.finish, candidate, r.hasContent)
+}
+
+// cite reads the sources of an answer or a chunk.
+func (r *reader) cite(candidate gjson.Result) {
+	metadata, repeated := candidate.Get("groundingMetadata"), candidate.Get("citationMetadata")
+	if !metadata.Exists() && !repeated.Exists() {
+		return
+	}
+	if found := append(grounding(metadata), recitations(repeated)...); len(found) > 0 {
+		r.citations = found
+	}
 }
 
 // call reads a call. The vendor's older models set no ID: then it is made from the answer's own ID, which no other turn
@@ -132,7 +153,7 @@ func failure(finish string, candidate gjson.Result, hasContent bool) error {
 }
 
 // finishReason maps the vendor's finish reasons. A blocked answer is cut off.
-func finishReason(finish string, calls bool) provider.FinishReason {
+func finishReason(finish string) provider.FinishReason {
 	switch finish {
 	case "":
 		return ""
@@ -141,9 +162,6 @@ func finishReason(finish string, calls bool) provider.FinishReason {
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER":
 		return provider.FinishContentFilter
-	}
-	if calls {
-		return provider.FinishToolCalls
 	}
 	return provider.FinishStop
 }
@@ -161,7 +179,8 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 		return nil, err
 	}
 	return &provider.Answer{
-		Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, FinishReason: finishReason(p.finish, r.calls > 0),
+		Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls,
+		Citations: r.sources(p.text), Images: p.images, FinishReason: finishReason(p.finish).WithCalls(r.calls > 0),
 		Usage: r.usage, Model: wire.Text(root.Get("modelVersion")),
 	}, nil
 }

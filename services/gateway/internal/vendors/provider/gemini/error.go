@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,9 @@ func keyRefused(code, text string) bool {
 		strings.Contains(text, "api key not found")
 }
 
+// refusals are the names of statuses that the request is at fault for.
+var refusals = []string{"INVALID_ARGUMENT", "NOT_FOUND", "OUT_OF_RANGE", "ALREADY_EXISTS", "UNIMPLEMENTED"}
+
 // byStatus returns the class of an HTTP status, or of the status's name if there is none. A status below 400 is that of
 // an error inside an answer that began well, or a redirect, which the vendor doesn't send.
 func byStatus(status int, name string) apierr.Class {
@@ -95,7 +99,7 @@ func byStatus(status int, name string) apierr.Class {
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusGatewayTimeout, status == clientClosed,
 		name == "DEADLINE_EXCEEDED", name == "ABORTED", name == "CANCELLED":
 		return apierr.ClassTransient
-	case status >= 500, status < 400 && name != "INVALID_ARGUMENT" && name != "NOT_FOUND":
+	case status >= 500, status < 400 && !slices.Contains(refusals, name):
 		return apierr.ClassServerError
 	}
 	return apierr.ClassPolicy

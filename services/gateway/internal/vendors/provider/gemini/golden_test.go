@@ -52,7 +52,15 @@ func answers() map[string]*provider.Answer {
 		"reason_to_come": short("It", stop, tokens(9, 1)),
 		"empty":          short("", stop, tokens(9, 0)),
 		"finish_in_each": short("One two.", stop, tokens(9, 3)),
-		"unknown_parts":  beside("1", short("One.", stop, tokens(9, 3))),
+		"unknown_parts": {
+			Text: "One.", Other: "1", FinishReason: stop, Model: flash, Usage: tokens(9, 3), Images: []string{"data:image/png;base64,aQ=="},
+		},
+		"citations": {
+			Text: "It is so.", FinishReason: stop, Model: flash, Usage: tokens(9, 3), Citations: []provider.Citation{
+				{URL: "https://a.example/1", Title: "a.example", End: 5}, {Title: "Report", Quote: "so it is", Start: 6, End: 9},
+				{URL: "https://b.example", Title: "b.example"}, {URL: "https://c.example", Start: 1, End: 4},
+			},
+		},
 
 		// 100 in the prompt: 60 text, 30 image, 10 audio. Of these 40 are cached: 20 image and 20 text. Plus 7 for the
 		// results of tools.
@@ -68,12 +76,6 @@ func answers() map[string]*provider.Answer {
 		all[name] = short("It", filtered, tokens(9, 1))
 	}
 	return all
-}
-
-// beside returns an answer in which the model wrote something that is not shown.
-func beside(other string, answer *provider.Answer) *provider.Answer {
-	answer.Other = other
-	return answer
 }
 
 // refusals are the rows of the error matrix.

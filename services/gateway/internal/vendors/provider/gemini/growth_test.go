@@ -28,6 +28,9 @@ func hostile() providertest.Hostile {
 		growth.Repeat("parts of text", `{"candidates":[{"content":{"parts":[{}`, `,{"text":"abcd"}`, "]}}]}"),
 		growth.Repeat("parts of thought", `{"candidates":[{"content":{"parts":[{}`, `,{"text":"abcd","thought":true}`, "]}}]}"),
 		growth.Repeat("calls", `{"candidates":[{"content":{"parts":[{}`, `,{"functionCall":{"name":"f","args":{"a": 1}},"thoughtSignature":"abcd"}`, "]}}]}"),
+		growth.Number("sources", `{"candidates":[{"groundingMetadata":{"groundingChunks":[{}`, `,{"web":{"uri":"u#","title":"t"}}`, "]}}]}"),
+		growth.Repeat("parts of one source", `{"candidates":[{"groundingMetadata":{"groundingChunks":[{"web":{"uri":"u"}}],"groundingSupports":[{"groundingChunkIndices":[0`, `,0`, "]}]}}]}"),
+		growth.Repeat("recitations", `{"candidates":[{"citationMetadata":{"citationSources":[{}`, `,{"startIndex":1,"endIndex":2,"uri":"u"}`, "]}}]}"),
 		growth.Repeat("candidates", `{"candidates":[{}`, `,{"content":{"parts":[{"text":"abcd"}]}}`, "]}"),
 		growth.Repeat("kinds of tokens", `{"usageMetadata":{"promptTokensDetails":[{}`, `,{"modality":"IMAGE","tokenCount":1}`, "]}}"),
 		growth.Repeat("embeddings", `{"embeddings":[{"values":[1]}`, `,{"values":[1]}`, "]}"),
@@ -41,6 +44,8 @@ func hostile() providertest.Hostile {
 		Streams: []growth.Input{
 			growth.Repeat("deltas of text", "", frame(`{"text":"abcd"}`), ""), growth.Repeat("deltas of thought", "", frame(`{"text":"abcd","thought":true}`), ""),
 			growth.Repeat("calls", "", frame(`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"a"}`), ""),
+			growth.Repeat("images", "", frame(`{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}`), ""),
+			growth.Repeat("sources", "", `data: {"candidates":[{"groundingMetadata":{"groundingChunks":[{"web":{"uri":"u"}}]}}]}`+"\n\n", ""),
 			growth.Repeat("usage", "", `data: {"usageMetadata":{"promptTokenCount":1}}`+"\n\n", ""),
 		},
 		Errors: append(growth.Around(`{"error":{"details":`, growth.ValidJSON, "}}"),

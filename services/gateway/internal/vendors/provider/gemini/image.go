@@ -195,7 +195,7 @@ func imageOf(root gjson.Result) (*provider.Images, error) {
 	switch {
 	case len(made.Images) > 0:
 		return made, nil
-	case finishReason(p.finish, false) == provider.FinishContentFilter:
+	case finishReason(p.finish) == provider.FinishContentFilter:
 		return nil, missing("the provider blocked the image: " + p.finish)
 	}
 	return nil, wire.Malformed("the answer holds no image", nil)

@@ -51,7 +51,7 @@ type generationConfig struct {
 	Image      *imageConfig `json:"imageConfig,omitempty"`
 }
 
-// encode puts system messages into the dialect's own field, and joins consecutive turns of the same side: the dialect
+// encode puts the system messages before the conversation into the dialect's own field, and joins consecutive turns of the same side: the dialect
 // requires user and model to alternate.
 func encode(chat *provider.Chat) (*request, error) {
 	if err := check(chat); err != nil {
@@ -59,7 +59,7 @@ func encode(chat *provider.Chat) (*request, error) {
 	}
 	r := &request{Contents: []content{}}
 	calls := make(map[string]string) // names by ID
-	for _, m := range chat.Messages {
+	for _, m := range chat.Conversation() {
 		role, parts, err := encodeMessage(chat.Model, m, calls)
 		if err != nil {
 			return nil, err
@@ -160,6 +160,9 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 			document, err := encodeDocument(p.File)
 			if err != nil {
 				return nil, err
+			}
+			if p.File.Name != "" { // The dialect has no member for it.
+				encoded = append(encoded, part{Text: "Document: " + p.File.Name})
 			}
 			encoded = append(encoded, part{InlineData: document})
 		case p.ImageURL != "":

@@ -43,7 +43,9 @@ func (s *stream) Next() (provider.Event, error) {
 		switch {
 		case errors.Is(err, io.EOF) && s.finish != "":
 			s.done = true
-			return provider.Event{FinishReason: finishReason(s.finish, s.reader.calls > 0), Usage: s.reader.usage}, nil
+			return provider.Event{
+				Citations: s.reader.sources(""), FinishReason: finishReason(s.finish).WithCalls(s.reader.calls > 0), Usage: s.reader.usage,
+			}, nil
 		case errors.Is(err, io.EOF):
 			return provider.Event{}, wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
 		case err != nil:
@@ -75,7 +77,7 @@ func (s *stream) decode(data []byte) (provider.Event, error) {
 	if p.finish != "" {
 		s.finish = p.finish
 	}
-	return provider.Event{Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, Usage: s.reader.usage}, nil
+	return provider.Event{Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, Images: p.images, Usage: s.reader.usage}, nil
 }
 
 // Buffered implements provider.Stream.

@@ -10,8 +10,9 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// answerOf parses a whole completion.
-func answerOf(caller *wire.Caller, status int, data []byte) (*provider.Answer, error) {
+// answerOf parses a whole completion. The first call gets the reasoning of the answer as its state, by which the provider is
+// named; an empty name keeps none.
+func answerOf(caller *wire.Caller, status int, data []byte, by string) (*provider.Answer, error) {
 	var c chunk
 	if err := c.read(caller, status, data); err != nil {
 		return nil, err
@@ -22,8 +23,10 @@ func answerOf(caller *wire.Caller, status int, data []byte) (*provider.Answer, e
 	if err := c.failure(caller, http.StatusOK); err != nil {
 		return nil, err
 	}
+	c.addSources(0)
 	answer := &provider.Answer{
-		Text: c.text.String(), Reasoning: c.reasoning.String(), Other: c.other.String(), FinishReason: finishReason(c.finish, c.refused),
+		Citations: c.citations, Images: c.images,
+		Text: c.text.String(), Reasoning: c.reasoning.String(), Other: c.other.String(), FinishReason: finishReason(c.finish, c.refused).WithCalls(len(c.calls) > 0),
 		Usage: c.usage, Model: wire.Text(c.model),
 	}
 	if len(c.calls) > 0 {
@@ -35,6 +38,12 @@ func answerOf(caller *wire.Caller, status int, data []byte) (*provider.Answer, e
 			call.ID = newID()
 		}
 		answer.ToolCalls[i] = call.ToolCall
+	}
+	if by != "" && len(c.calls) > 0 {
+		t := Thought{Provider: by, Member: c.holder, Text: answer.Reasoning, Details: wire.Bytes(c.details)}
+		if first := &answer.ToolCalls[0]; !t.isEmpty() {
+			first.Extra = withThought(first.Extra, t)
+		}
 	}
 	if err := provider.CheckCalls(answer.ToolCalls); err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 type chunk struct {
 	choices         int
 	text, reasoning wire.Joined
+	// holder is the member that held the reasoning.
+	holder string
 	// other is output without a place in the contract; see provider.Event.
 	other   wire.Joined
 	calls   []delta
@@ -25,6 +27,10 @@ type chunk struct {
 	model  gjson.Result
 	// details of the reasoning (OpenRouter): most servers repeat its text in them.
 	details gjson.Result
+	// results and sources are what Perplexity found.
+	results, sources gjson.Result
+	citations        []provider.Citation
+	images           []string
 }
 
 // delta is a call or a piece of one; index is -1 if the server gave none.
@@ -45,8 +51,8 @@ func (c *chunk) read(caller *wire.Caller, status int, data []byte) error {
 	}
 	if c.reasoning.Empty() {
 		each(c.details, func(detail gjson.Result) {
-			c.other.Add(wire.Text(detail.Get("text")))
-			c.other.Add(wire.Text(detail.Get("summary")))
+			c.reasoning.Add(wire.Text(detail.Get("text")))
+			c.reasoning.Add(wire.Text(detail.Get("summary")))
 		})
 	}
 	return nil
@@ -60,6 +66,10 @@ func (c *chunk) member(name string, value gjson.Result) {
 		first(&c.model, value)
 	case "usage":
 		c.addUsage(value)
+	case "search_results":
+		first(&c.results, value)
+	case "citations":
+		first(&c.sources, value)
 	case "x_groq":
 		c.addUsage(value.Get("usage"))
 	}
@@ -109,20 +119,32 @@ func (c *chunk) addMessage(name string, value gjson.Result) {
 		refusal := wire.Text(value)
 		c.refused = c.refused || refusal != ""
 		c.text.Add(refusal)
-	case "reasoning_content", "reasoning": // Some servers send both, with the same text.
-		if c.reasoning.Empty() {
+	case memberReasoningContent, memberReasoning: // Some servers send both, with the same text.
+		if c.reasoning.Empty() && value.Str != "" {
 			c.reasoning.Add(wire.Text(value))
+			c.holder = memberReasoningContent
+			if name == memberReasoning {
+				c.holder = memberReasoning
+			}
 		}
-	case "reasoning_details":
+	case memberDetails:
 		first(&c.details, value)
+	case "annotations":
+		each(value, c.addAnnotation)
+	case "images":
+		each(value, c.addImage)
 	case "tool_calls":
 		each(value, func(call gjson.Result) {
 			if len(c.calls) <= provider.MaxToolCalls { // One more shows that there are too many.
 				c.calls = append(c.calls, c.call(call))
 			}
 		})
-	case "function_call": // The predecessor of tool_calls.
-		members(value, c.unshown)
+	case "function_call": // The predecessor of tool_calls: one call, which has no ID.
+		if value.IsObject() {
+			d := delta{index: -1}
+			members(value, d.function)
+			c.calls = append(c.calls, d)
+		}
 	case "audio":
 		c.other.Add(wire.Text(value.Get("transcript")))
 	}
@@ -144,7 +166,11 @@ func (c *chunk) content(value gjson.Result) {
 	}
 	each(value, func(part gjson.Result) {
 		c.text.Add(wire.Text(part.Get("text")))
-		each(part.Get("thinking"), func(thought gjson.Result) { c.reasoning.Add(wire.Text(thought.Get("text"))) })
+		c.addImage(part)
+		each(part.Get("thinking"), func(thought gjson.Result) {
+			c.reasoning.Add(wire.Text(thought.Get("text")))
+			c.holder = memberContent
+		})
 	})
 }
 

@@ -36,7 +36,9 @@ type rule struct {
 	class apierr.Class
 }
 
-// rules are the rules, of which the first match applies; without a match the status alone decides.
+// rules are the rules, of which the first match applies; without a match the status alone decides. They have each code of
+// ResponseError, by which a response that has begun fails, except server_error. Source: OpenAI API reference, "Responses",
+// and its OpenAPI description, ResponseErrorCode.
 var rules = []rule{
 	{inRequest, []string{"string_above_max_length"}, nil, apierr.ClassPolicy},
 	{inRequest, []string{"context_length_exceeded", "exceed_context_size_error"}, []string{
@@ -46,7 +48,7 @@ var rules = []rule{
 		"exceed the context window", "exceeds the context window",
 	}, apierr.ClassContextOverflow},
 	{inContent, []string{
-		"content_policy_violation", "moderation_blocked", "content_filter", "contentFilter", "ResponsibleAIPolicyViolation",
+		"content_policy_violation", "image_content_policy_violation", "bio_policy", "moderation_blocked", "content_filter", "contentFilter", "ResponsibleAIPolicyViolation",
 	}, []string{
 		"violating our usage policy", "safety system", "input was flagged", "content management policy",
 	}, apierr.ClassContentPolicy},
@@ -54,7 +56,18 @@ var rules = []rule{
 		"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated",
 		"invalid_api_key", "account_deactivated",
 	}, nil, apierr.ClassAuth},
+	{inRequest, []string{
+		"invalid_prompt", "data_residency_mismatch", "invalid_image", "invalid_image_format", "invalid_base64_image",
+		"invalid_image_url", "image_too_large", "image_too_small", "image_parse_error", "invalid_image_mode",
+		"image_file_too_large", "unsupported_image_media_type", "empty_image_file", "failed_to_download_image",
+		"image_file_not_found",
+	}, nil, apierr.ClassPolicy},
+	{always, []string{"vector_store_timeout"}, nil, apierr.ClassTransient},
 	{always, []string{"rate_limit_exceeded", "rate_limit_error", "slow_down", "too_many_requests"}, nil, apierr.ClassRateLimit},
+	{inBand, []string{
+		"invalid_request_error", "invalid_value", "invalid_type", "missing_required_parameter", "unknown_parameter",
+		"unsupported_parameter", "unsupported_value", "model_not_found",
+	}, nil, apierr.ClassPolicy},
 }
 
 // The gates. A status below 400 is that of an error inside an answer that began well; an error in a stream has the
@@ -92,7 +105,7 @@ func (p problem) class(status int, text string) apierr.Class {
 			return r.class
 		}
 	}
-	return byStatus(status, p.Type)
+	return byStatus(status)
 }
 
 func (r rule) matchesCode(codes []string) bool {
@@ -104,7 +117,7 @@ func (r rule) matchesText(text string) bool {
 }
 
 // byStatus returns the class of a status by itself. A redirect, which no vendor sends, is the server's fault.
-func byStatus(status int, kind string) apierr.Class {
+func byStatus(status int) apierr.Class {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return apierr.ClassRateLimit
@@ -112,7 +125,7 @@ func byStatus(status int, kind string) apierr.Class {
 		return apierr.ClassAuth
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusGatewayTimeout, status == 499:
 		return apierr.ClassTransient
-	case status >= 500, inBand(status) && kind != "invalid_request_error":
+	case status >= 500, inBand(status):
 		return apierr.ClassServerError
 	}
 	return apierr.ClassPolicy

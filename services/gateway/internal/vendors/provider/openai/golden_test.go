@@ -61,6 +61,22 @@ func answers() map[string]*provider.Answer {
 			Text: "Four.", Reasoning: "Hm. Two…", FinishReason: stop, Model: "qwen3",
 			Usage: &provider.Usage{Input: 12, Output: 4, Reasoning: 5},
 		},
+		"annotations": {
+			Text: "It is so.", FinishReason: stop, Model: "gpt-4o-search", Usage: &provider.Usage{Input: 12, Output: 4},
+			Citations: []provider.Citation{
+				{URL: "https://a.example/1", Title: "A", End: 9}, {URL: "https://b.example", Title: "B", Quote: "so it is", Start: 3, End: 5},
+				{Title: "report.pdf", End: 9},
+			},
+			Images: []string{"data:image/png;base64,aQ=="},
+		},
+		"perplexity": {
+			Text: "It is so.", FinishReason: stop, Model: "sonar", Usage: &provider.Usage{Input: 12, Output: 4},
+			Citations: []provider.Citation{{URL: "https://a.example/1", Title: "A"}, {URL: "https://b.example", Title: "B"}},
+		},
+		"forced_call": {
+			FinishReason: provider.FinishToolCalls, Model: "gpt-4o", Usage: &provider.Usage{Input: 12, Output: 4},
+			ToolCalls: []provider.ToolCall{{ID: "call_1", Name: "get_time", Arguments: "{}"}},
+		},
 		"usage_groq":     {Text: "Hi there.", FinishReason: stop, Model: "llama-3.1-8b-instant", Usage: &provider.Usage{Input: 40, Output: 4}},
 		"usage_moonshot": {Text: "Hi.", FinishReason: stop, Model: "kimi-k2", Usage: &provider.Usage{Input: 5, CacheRead: 3, Output: 2}},
 		"usage_xai":      {Text: "Hi.", FinishReason: stop, Model: "grok-4", Usage: &provider.Usage{Input: 26, CacheRead: 6, Output: 9, Reasoning: 94}},

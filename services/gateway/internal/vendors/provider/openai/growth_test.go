@@ -30,6 +30,10 @@ func hostile(base string) providertest.Hostile {
 		Streams: []growth.Input{
 			growth.Repeat("deltas of text", "", frame(`{"content":"abcd"}`), "data: [DONE]\n\n"),
 			growth.Repeat("deltas of reasoning", "", frame(`{"reasoning_content":"abcd"}`), "data: [DONE]\n\n"),
+			growth.Repeat("deltas of details", "", frame(`{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"abcd"}]}`), frame(`{"tool_calls":[{"index":0,"id":"1","function":{"name":"f"}}]}`)),
+			growth.Number("details", "", frame(`{"reasoning_details":[{"type":"reasoning.encrypted","index":#,"data":"abcd"}]}`), frame(`{"tool_calls":[{"index":0,"id":"1","function":{"name":"f"}}]}`)),
+			growth.Repeat("reasoning before a call", "", frame(`{"reasoning":"abcd"}`), frame(`{"tool_calls":[{"index":0,"id":"1","function":{"name":"f"}}]}`)),
+			growth.Repeat("deltas of annotations", "", frame(`{"annotations":[{"type":"url_citation","url":"u"}]}`), "data: [DONE]\n\n"),
 			growth.Repeat("deltas of arguments", frame(`{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":""}}]}`), frame(`{"tool_calls":[{"index":0,"function":{"arguments":"abcd"}}]}`), "data: [DONE]\n\n"),
 			growth.Number("calls by index", "", frame(`{"tool_calls":[{"index":#,"id":"c#","function":{"name":"f","arguments":"{}"}}]}`), "data: [DONE]\n\n"),
 			growth.Number("calls by id", "", frame(`{"tool_calls":[{"id":"c#","function":{"name":"f","arguments":"{}"}}]}`), "data: [DONE]\n\n"),
@@ -41,6 +45,7 @@ func hostile(base string) providertest.Hostile {
 		Requests: []growth.Input{
 			growth.Number("calls to be repaired", `{"messages":[{"role":"assistant","tool_calls":[`+`{"id":"x"}`, ","+call, "]}]}"),
 			growth.Number("turns to be repaired", `{"messages":[{"role":"user"}`, `,{"role":"assistant","tool_calls":[`+call+`]},{"role":"tool","tool_call_id":"call!#","content":"1"}`, "]}"),
+			growth.Repeat("reasoning to be repaired", `{"messages":[{"role":"user"}`, `,{"role":"assistant","reasoning_content":"a","content":"b"}`, "]}"),
 			growth.Repeat("members", `{"messages":[]`, `,"temperature":1`, "}"),
 			growth.Number("unknown members", `{"messages":[]`, `,"x#":1`, "}"),
 		},
@@ -53,6 +58,9 @@ func events(before, after string) []growth.Input {
 	inputs := []growth.Input{
 		growth.Repeat("parts of content", `{"content":[{"text":"a"}`, `,{"type":"text","text":"abcd"}`, "]}"),
 		growth.Repeat("parts of thinking", `{"content":[{"thinking":[{"text":"a"}`, `,{"text":"abcd"}`, "]}]}"),
+		growth.Repeat("details of reasoning", `{"tool_calls":[{"id":"c"}],"reasoning_details":[{}`, `,{"type":"reasoning.text","text":"abcd"}`, "]}"),
+		growth.Repeat("annotations", `{"annotations":[{}`, `,{"type":"url_citation","url_citation":{"url":"u","title":"t"}}`, "]}"),
+		growth.Repeat("images of an answer", `{"images":[{}`, `,{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}`, "]}"),
 		growth.Repeat("refusals", `{"refusal":"a"`, `,"refusal":"abcd"`, "}"),
 		growth.Repeat("contents", `{"content":"a"`, `,"content":"abcd"`, "}"),
 		growth.Repeat("a long content", `{"content":"`, `\u0041`, `"}`),

@@ -137,7 +137,7 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	if err != nil {
 		return nil, err
 	}
-	answer, err := answerOf(caller, response.StatusCode, text)
+	answer, err := answerOf(caller, response.StatusCode, text, p.keeps(call))
 	if err != nil {
 		return nil, err
 	}
@@ -165,16 +165,25 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 		return nil, err
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return newStream(ctx, caller, response.Body, call, caller.Limits(response)), nil
+		return newStream(ctx, caller, response.Body, call, caller.Limits(response), p.keeps(call)), nil
 	}
 	return nil, notStream(ctx, caller, response)
+}
+
+// keeps returns the name by which the reasoning of an answer is kept for its first call; empty for the answer to a native
+// request, which shows its caller the reasoning as the server wrote it.
+func (p *Provider) keeps(call call) string {
+	if call.native != nil {
+		return ""
+	}
+	return p.Name()
 }
 
 // notStream returns the error of an answer that is not an event stream though one was requested.
 func notStream(ctx context.Context, caller *wire.Caller, response *http.Response) error {
 	text, err := wire.Read(ctx, response)
 	if err == nil {
-		_, err = answerOf(caller, response.StatusCode, text)
+		_, err = answerOf(caller, response.StatusCode, text, "")
 	}
 	if err == nil {
 		err = wire.Malformed("the answer is not an event stream", nil)

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
@@ -20,8 +21,21 @@ type object = map[string]any
 
 func TestStreamMeansTheWhole(t *testing.T) {
 	providertest.Property(t, dialect(provider.Settings{Name: "openai"}), providertest.Vendor{
-		Generate: providertest.Generate, Whole: whole, Stream: streamed,
+		Generate: generate, Whole: whole, Stream: streamed,
 	})
+}
+
+// generate returns an answer whose first call has the reasoning as its state.
+func generate(t *rapid.T) *provider.Answer {
+	a := providertest.Generate(t)
+	if a.Reasoning != "" && len(a.ToolCalls) > 0 {
+		thought, err := jsontext.Marshal(openai.Thought{Provider: "openai", Member: "reasoning_content", Text: a.Reasoning})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.ToolCalls[0].Extra = json.RawMessage(`{"openai":` + string(thought) + `}`)
+	}
+	return a
 }
 
 func marshal(value any) string {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -15,8 +16,8 @@ import (
 func (p *Provider) needsRepair(chat *provider.Chat) bool {
 	return slices.ContainsFunc(chat.Messages, func(m provider.Message) bool {
 		return p.toolID(m.ToolCallID) != m.ToolCallID || slices.ContainsFunc(m.ToolCalls, func(call provider.ToolCall) bool {
-			return p.toolID(call.ID) != call.ID || (len(call.Extra) > 0 && p.extra(call.Extra) == nil)
-		})
+			return p.toolID(call.ID) != call.ID || !bytes.Equal(p.extra(call.Extra), call.Extra)
+		}) || p.traits.strict && m.Reasoning != ""
 	})
 }
 
@@ -31,6 +32,8 @@ func (p *Provider) repaired(messages gjson.Result) string {
 				p.repairID(edit, value)
 			case "tool_calls":
 				each(value, func(call gjson.Result) { p.repairCall(edit, call) })
+			case memberReasoningContent, memberReasoning, memberDetails:
+				return p.traits.strict
 			}
 			return false
 		})
@@ -43,7 +46,15 @@ func (p *Provider) repairCall(edit *wire.Editor, call gjson.Result) {
 		if name == "id" {
 			p.repairID(edit, value)
 		}
-		return name == "extra_content" && p.extra(json.RawMessage(value.Raw)) == nil
+		if name != "extra_content" {
+			return false
+		}
+		state := json.RawMessage(value.Raw)
+		kept := p.extra(state)
+		if kept != nil && !bytes.Equal(kept, state) {
+			edit.Replace(value, string(kept))
+		}
+		return kept == nil
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 type part struct {
 	Type     string    `json:"type"`
 	Text     *string   `json:"text,omitempty"`
+	Thinking []part    `json:"thinking,omitempty"`
 	ImageURL *imageURL `json:"image_url,omitempty"`
 	File     *file     `json:"file,omitempty"`
 }
@@ -89,10 +90,14 @@ type streamOptions struct {
 type message struct {
 	Role string `json:"role"`
 	// Content is a string, parts, or null in a message of calls only.
-	Content    any        `json:"content"`
-	Name       string     `json:"name,omitempty"`
-	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitempty"`
+	Content any `json:"content"`
+	// Each server that takes reasoning back takes one of these, OpenRouter two; see Thought.
+	ReasoningContent string          `json:"reasoning_content,omitempty"`
+	Reasoning        string          `json:"reasoning,omitempty"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
+	Name             string          `json:"name,omitempty"`
+	ToolCalls        []toolCall      `json:"tool_calls,omitempty"`
+	ToolCallID       string          `json:"tool_call_id,omitempty"`
 }
 
 // encode returns a request's body.
@@ -174,10 +179,15 @@ func (p *Provider) checkFiles(messages []provider.Message) error {
 	return nil
 }
 
+// encodeMessages encodes the turns. Reasoning belongs to turns of calls, and to the turn that follows their results.
 func (p *Provider) encodeMessages(messages []provider.Message) []message {
 	out := make([]message, len(messages))
 	for i := range messages {
-		out[i] = p.encodeMessage(&messages[i])
+		m := &messages[i]
+		out[i] = p.encodeMessage(m)
+		if m.Role == provider.RoleAssistant && (len(m.ToolCalls) > 0 || i > 0 && messages[i-1].Role == provider.RoleTool) {
+			p.encodeThought(&out[i], m)
+		}
 	}
 	return out
 }
@@ -186,12 +196,17 @@ func (p *Provider) encodeMessage(m *provider.Message) message {
 	out := message{Role: string(m.Role), Name: m.Name, ToolCalls: p.encodeCalls(m.ToolCalls), ToolCallID: p.toolID(m.ToolCallID)}
 	switch {
 	case len(m.Content) == 0 && len(m.ToolCalls) > 0:
-	case slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" || c.File != nil }):
+	case slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" || c.File != nil }), p.listsTexts(m):
 		out.Content = encodeParts(m.Content)
 	default: // Many compatible servers accept only a string.
 		out.Content = m.Text()
 	}
 	return out
+}
+
+// listsTexts reports whether the server takes a message of several texts as a list of them.
+func (p *Provider) listsTexts(m *provider.Message) bool {
+	return p.traits.textParts && len(m.Content) > 1 && (m.Role == provider.RoleSystem || m.Role == provider.RoleUser)
 }
 
 func (p *Provider) encodeCalls(calls []provider.ToolCall) []toolCall {
@@ -242,9 +257,10 @@ func (p *Provider) toolID(id string) string {
 	return id
 }
 
-// extra returns the opaque state of a call if the server may use it: Anthropic's is not for this dialect, and a strict
-// server accepts none.
+// extra returns the opaque state of a call if the server may use it: Anthropic's is not for this dialect, reasoning has
+// members of its own, and a strict server accepts none.
 func (p *Provider) extra(state json.RawMessage) json.RawMessage {
+	state = WithoutThought(state)
 	if len(state) == 0 || p.traits.strict || gjson.GetBytes(state, "anthropic").Exists() {
 		return nil
 	}

@@ -181,7 +181,7 @@ func responseOf(caller *wire.Caller, status int, data []byte) (*provider.Answer,
 		}
 	})
 	answer.Text, answer.Reasoning, answer.Other = text.String(), reasoning.String(), other.String()
-	answer.FinishReason = r.finishReason(len(answer.ToolCalls) > 0, refused)
+	answer.FinishReason = r.finishReason(refused).WithCalls(len(answer.ToolCalls) > 0)
 	return answer, provider.CheckCalls(answer.ToolCalls)
 }
 
@@ -239,14 +239,12 @@ func (r *responseObject) failure(caller *wire.Caller, status int) error {
 	return wire.Malformed("the response is "+wire.Shorten(r.status.Str), nil)
 }
 
-func (r *responseObject) finishReason(calls, refused bool) provider.FinishReason {
+func (r *responseObject) finishReason(refused bool) provider.FinishReason {
 	switch {
 	case r.status.Str == "incomplete" && r.reason.Str == "content_filter", refused:
 		return provider.FinishContentFilter
 	case r.status.Str == "incomplete":
 		return provider.FinishLength
-	case calls:
-		return provider.FinishToolCalls
 	}
 	return provider.FinishStop
 }

@@ -204,7 +204,7 @@ func (s *responseStream) end(event *provider.Event, response gjson.Result) (err 
 		index++
 	})
 	event.Usage = responseUsage(r.usage)
-	event.FinishReason = r.finishReason(len(s.calls) > 0, s.refused)
+	event.FinishReason = r.finishReason(s.refused).WithCalls(len(s.calls) > 0)
 	return err
 }
 

@@ -15,23 +15,31 @@ import (
 // stream reads chunks until "[DONE]". An end without it and without a finish reason is a broken connection, not the end
 // of the answer; so is an end before any event.
 type stream struct {
-	ctx        context.Context //nolint:containedctx // The call's: it distinguishes a canceled read from a broken one.
-	caller     *wire.Caller
-	body       io.ReadCloser
-	events     *sse.Reader
-	call       call
-	limits     provider.Limits
-	chunk      chunk
-	calls      numbering
-	arena      arena
+	ctx    context.Context //nolint:containedctx // The call's: it distinguishes a canceled read from a broken one.
+	caller *wire.Caller
+	body   io.ReadCloser
+	events *sse.Reader
+	call   call
+	limits provider.Limits
+	chunk  chunk
+	calls  numbering
+	arena  arena
+	// thought is the reasoning that waits for the first call; by names the provider in it, empty for none.
+	thought    thoughtJoiner
+	by         string
+	sources    int  // of those beside the choices, how many were returned
 	hasContent bool // an event was returned
 	refused    bool // the model refused
 	finished   bool // a finish reason was returned
 	done       bool
 }
 
-func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, call call, limits provider.Limits) *stream {
-	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.FromContext(ctx)), call: call, limits: limits}
+func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, call call, limits provider.Limits, by string) *stream {
+	hold := memory.FromContext(ctx)
+	return &stream{
+		ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(hold), call: call, limits: limits,
+		thought: thoughtJoiner{hold: hold, done: by == ""}, by: by,
+	}
 }
 
 // Limits returns the rate limits from the response's head.
@@ -66,7 +74,7 @@ func (s *stream) Next() (provider.Event, error) {
 		if err != nil {
 			return provider.Event{}, err
 		}
-		content := event.Output() || event.FinishReason != "" || event.Usage != nil
+		content := event.Output() || len(event.Citations) > 0 || event.FinishReason != "" || event.Usage != nil
 		s.hasContent = s.hasContent || content
 		if content || event.Native != nil || !s.Buffered() {
 			return event, nil
@@ -96,18 +104,29 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 		return provider.Event{}, err
 	}
 	s.refused = s.refused || c.refused
+	s.sources = max(s.sources, c.addSources(s.sources))
 	event := provider.Event{
+		Citations: c.citations, Images: c.images,
 		Text: c.text.String(), Reasoning: c.reasoning.String(), Other: c.other.String(), FinishReason: finishReason(c.finish, s.refused), Usage: c.usage,
+	}
+	if err := s.thought.add(c, event.Reasoning); err != nil {
+		return provider.Event{}, wire.Interrupted(s.ctx, err)
 	}
 	if len(c.calls) > 0 {
 		event.ToolCalls = s.arena.take(len(c.calls))
 		for i, call := range c.calls {
 			event.ToolCalls[i] = s.calls.number(call)
 		}
+		if !s.thought.done {
+			if t := s.thought.take(s.by); !t.isEmpty() {
+				event.ToolCalls[0].Extra = withThought(event.ToolCalls[0].Extra, t)
+			}
+		}
 		if len(s.calls.ids) > provider.MaxToolCalls || len(s.calls.at) > provider.MaxToolCalls {
 			return provider.Event{}, wire.Malformed("the answer has too many tool calls", nil)
 		}
 	}
+	event.FinishReason = event.FinishReason.WithCalls(len(s.calls.ids) > 0)
 	s.finished = s.finished || event.FinishReason != ""
 	if ours := c.choices == 0 && c.usage != nil && !s.call.usageAsked; s.call.native != nil && !ours {
 		event.Native, event.NativeType = frame.Data, frame.Name

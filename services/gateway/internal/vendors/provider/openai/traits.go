@@ -22,12 +22,18 @@ type traits struct {
 	enforces bool
 	// reasoning: how the server is told how much to think.
 	reasoning ReasoningStyle
+	// thoughts: the member in which the server takes reasoning of earlier turns, whichever server wrote it; empty for none.
+	thoughts string
+	// needsThoughts: turns of calls without reasoning are refused.
+	needsThoughts bool
 	// responses: the server has the Responses API.
 	responses bool
 	// batches: the server runs batch jobs.
 	batches bool
 	// encrypts: reasoning comes encrypted from the Responses API to requests that ask for it. Other servers may refuse to.
 	encrypts bool
+	// textParts: system and user messages may be lists of texts. Many compatible servers accept only a string.
+	textParts bool
 	// shortToolIDs: IDs of tool calls are nine letters or digits.
 	shortToolIDs bool
 	// hints are those that the server takes for some models.
@@ -50,6 +56,9 @@ func (t traits) takes(model string) provider.Hint {
 	if !t.strict {
 		takes |= provider.HintThoughtSignature
 	}
+	if t.thoughts != "" {
+		takes |= provider.HintReasoning
+	}
 	return takes
 }
 
@@ -59,10 +68,11 @@ func traitsOf(base *url.URL, settings provider.Settings) traits {
 	host := base.Hostname()
 	switch {
 	case host == "api.openai.com":
-		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, enforces: true, responses: true, batches: true, encrypts: true}
-		t.hints = usualHints | provider.HintVerbosity | provider.HintEndUser | provider.HintCacheKey
+		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, enforces: true, textParts: true, encrypts: true}
+		t.responses, t.batches, t.hints = true, true, usualHints|provider.HintVerbosity|provider.HintEndUser|provider.HintCacheKey
 	case settings.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
-		t = traits{completionTokens: true, streamUsage: true, strict: true, enforces: true, responses: settings.APIVersion == "", encrypts: true, hints: usualHints}
+		t = traits{completionTokens: true, streamUsage: true, strict: true, enforces: true, textParts: true, encrypts: true, hints: usualHints}
+		t.responses = settings.APIVersion == ""
 	case strings.HasSuffix(host, ".api.aws"), strings.HasSuffix(host, ".amazonaws.com"): // OpenAI's own models on Amazon Bedrock.
 		t = traits{completionTokens: true, streamUsage: true, hints: usualHints}
 	case host == "api.mistral.ai": // Usage comes in the last chunk by itself. A seed has another name.
@@ -72,6 +82,15 @@ func traitsOf(base *url.URL, settings provider.Settings) traits {
 		t.streamUsage = *settings.StreamUsage
 	}
 	t.reasoning = styleOf(base, settings.ReasoningStyle)
+	switch t.reasoning {
+	case ReasoningThinking:
+		t.thoughts, t.needsThoughts = memberReasoningContent, true
+	case ReasoningEnable, ReasoningTemplate:
+		t.thoughts = memberReasoningContent
+	case ReasoningNested:
+		t.thoughts = memberReasoning
+	case ReasoningEffort:
+	}
 	if settings.Responses != nil {
 		t.responses = *settings.Responses
 	}

@@ -26,6 +26,20 @@ func Chats() map[string]*provider.Chat {
 			text(provider.RoleSystem, "Respond in de."), text(provider.RoleSystem, "Be brief."), hello,
 			text(provider.RoleAssistant, "Hallo."), text(provider.RoleUser, "And now?"), text(provider.RoleUser, "Well?"),
 		}},
+		"late_system": {Messages: []provider.Message{
+			text(provider.RoleSystem, "Be brief."), hello, text(provider.RoleAssistant, "Hallo."),
+			text(provider.RoleSystem, "From now on in fr."), text(provider.RoleUser, "And now?"),
+		}},
+		"reasoning": {Tools: tools(), Messages: []provider.Message{
+			hello,
+			{Role: provider.RoleAssistant, Reasoning: "I should look.", ToolCalls: []provider.ToolCall{{
+				ID: "call_1", Name: "get_time", Arguments: "{}",
+				Extra: json.RawMessage(`{"openai":{"provider":"openai","member":"reasoning","text":"I should look.","details":[{"type":"reasoning.text","text":"I should look."}]}}`),
+			}}},
+			{Role: provider.RoleTool, ToolCallID: "call_1", Content: []provider.Part{{Text: "10:36"}, {Text: "UTC"}}},
+			{Role: provider.RoleAssistant, Reasoning: "Now I know.", Content: []provider.Part{{Text: "10:36"}}},
+			text(provider.RoleUser, "And now?"),
+		}},
 		"images": {Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{
 			{Text: "What differs?"},
 			{ImageURL: "https://images.example/a.png?w=1&h=2", Detail: "low"},

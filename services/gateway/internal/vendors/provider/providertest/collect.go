@@ -45,6 +45,8 @@ func add(answer *provider.Answer, event provider.Event) error {
 	answer.Text += event.Text
 	answer.Reasoning += event.Reasoning
 	answer.Other += event.Other
+	answer.Citations = append(answer.Citations, event.Citations...)
+	answer.Images = append(answer.Images, event.Images...)
 	for _, delta := range event.ToolCalls {
 		if err := addCall(answer, delta); err != nil {
 			return err

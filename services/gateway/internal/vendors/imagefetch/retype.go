@@ -1,0 +1,67 @@
+package imagefetch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// correction replaces a part of a text.
+type correction struct {
+	from, to int
+	by       string
+}
+
+// Retype returns the body of a request with the true types of its images: of data: URIs, and of base64 text beside which
+// another member says the type. The rest stays byte for byte. It reads the forms of all faces. body must be valid JSON.
+func Retype(body []byte) []byte {
+	var found []correction
+	visit(gjson.ParseBytes(body), &found)
+	slices.SortFunc(found, func(a, b correction) int { return a.from - b.from })
+	out, at := make([]byte, 0, len(body)+len(found)), 0
+	for _, c := range found {
+		out = append(append(out, body[at:c.from]...), c.by...)
+		at = c.to
+	}
+	return append(out, body[at:]...)
+}
+
+// visit finds what is to be corrected in a value and in all that it holds.
+func visit(value gjson.Result, found *[]correction) {
+	if !value.IsObject() && !value.IsArray() {
+		return
+	}
+	var kind, data gjson.Result
+	value.ForEach(func(name, member gjson.Result) bool {
+		switch name.Str {
+		case "url", "image_url":
+			uri(member, found)
+		case "media_type", "mimeType", "mime_type":
+			kind = member
+		case "data":
+			data = member
+		}
+		visit(member, found)
+		return true
+	})
+	if kind.Type != gjson.String || data.Type != gjson.String {
+		return
+	}
+	if actual := TypeOfBase64(data.Str); actual != "" && actual != kind.Str {
+		*found = append(*found, correction{kind.Index, kind.Index + len(kind.Raw), `"` + actual + `"`})
+	}
+}
+
+// uri corrects the type that a data: URI claims.
+func uri(member gjson.Result, found *[]correction) {
+	head, text, ok := strings.Cut(member.Raw, ";base64,")
+	claimed, isData := strings.CutPrefix(head, `"data:`)
+	if !ok || !isData {
+		return
+	}
+	if actual := TypeOfBase64(text); actual != "" && actual != claimed {
+		from := member.Index + len(`"data:`)
+		*found = append(*found, correction{from, from + len(claimed), actual})
+	}
+}

@@ -1,0 +1,86 @@
+package openai
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// citation returns an annotation of a text as a source. Its members are in one of the name of its type, or beside that.
+// Sources: OpenAI API reference, "Chat Completions"; OpenRouter's documentation, "Web search".
+func citation(annotation gjson.Result) (c provider.Citation, ok bool) {
+	kind := annotation.Get("type").Str
+	if !strings.HasSuffix(kind, "_citation") {
+		return c, false
+	}
+	of := annotation
+	if nested := annotation.Get(kind); nested.IsObject() {
+		of = nested
+	}
+	c = provider.Citation{
+		URL: wire.Text(of.Get("url")), Quote: wire.Text(of.Get("content")),
+		Title: cmp.Or(wire.Text(of.Get("title")), wire.Text(of.Get("filename"))),
+		Start: position(of.Get("start_index")), End: position(of.Get("end_index")),
+	}
+	return c, c.URL != "" || c.Title != ""
+}
+
+func position(value gjson.Result) int {
+	n, _ := wire.Tokens(value)
+	return int(n)
+}
+
+// source returns an entry of the sources that Perplexity lists beside its choices: an object, or a URL.
+func source(entry gjson.Result) (c provider.Citation, ok bool) {
+	if entry.IsObject() {
+		c = provider.Citation{URL: wire.Text(entry.Get("url")), Title: wire.Text(entry.Get("title"))}
+	} else {
+		c.URL = wire.Text(entry)
+	}
+	return c, c.URL != ""
+}
+
+// picture returns an image of an answer, in the form of OpenRouter or in that of requests.
+func picture(entry gjson.Result) string {
+	of := entry.Get("image_url")
+	if of.IsObject() {
+		of = of.Get("url")
+	}
+	return wire.Text(of)
+}
+
+// addImage adds an image of a message.
+func (c *chunk) addImage(entry gjson.Result) {
+	if url := picture(entry); url != "" {
+		c.images = append(c.images, url)
+	}
+}
+
+// addAnnotation adds a source of a message.
+func (c *chunk) addAnnotation(annotation gjson.Result) {
+	if found, ok := citation(annotation); ok {
+		c.citations = append(c.citations, found)
+	}
+}
+
+// addSources adds sources that are listed beside the choices, of which the first skip came before. It returns how many are
+// listed. Perplexity repeats the list in each chunk, in two forms.
+func (c *chunk) addSources(skip int) int {
+	listed := 0
+	for _, list := range []gjson.Result{c.results, c.sources} {
+		each(list, func(entry gjson.Result) {
+			found, ok := source(entry)
+			if listed++; ok && listed > skip {
+				c.citations = append(c.citations, found)
+			}
+		})
+		if listed > 0 {
+			break
+		}
+	}
+	return listed
+}
