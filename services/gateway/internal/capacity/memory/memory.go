@@ -12,7 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 // Weight is how many times a byte of an answer is charged: it is in memory once as it was received, and once more as it
