@@ -85,6 +85,14 @@ func (b *Budget) Open(organization string, largest int64) *Hold {
 	return h
 }
 
+// Organization returns the organization that the request is of; empty for nil.
+func (h *Hold) Organization() string {
+	if h == nil {
+		return ""
+	}
+	return h.organization
+}
+
 // Charge takes memory for n bytes that are about to be read. The error is ErrFull.
 func (h *Hold) Charge(n int) error {
 	if h == nil || h.budget == nil || n <= 0 {
