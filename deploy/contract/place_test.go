@@ -172,6 +172,12 @@ func starts(body *ast.BlockStmt) (found bool) {
 func shown(set *token.FileSet, n ast.Expr) string {
 	if call, ok := n.(*ast.CallExpr); ok {
 		short := *call
+		switch generic := call.Fun.(type) { // Without types: Markdown would read them as a link.
+		case *ast.IndexExpr:
+			short.Fun = generic.X
+		case *ast.IndexListExpr:
+			short.Fun = generic.X
+		}
 		short.Args = slices.Clone(call.Args)
 		for i, arg := range short.Args {
 			if _, ok := arg.(*ast.FuncLit); ok {

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // A pattern matches what package regexp matches.
@@ -50,6 +52,15 @@ func TestChecksAreWeighed(t *testing.T) {
 			t.Errorf("%d bytes: the check went on for %d ns", size, -e.cost)
 		}
 	}
+}
+
+func TestPatternGrowsLinearly(t *testing.T) {
+	compiled := patterns{compiled: make(map[string]*pattern)}
+	p, err := compiled.compile(`(a|[^b]x?)*\bend$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	growth.Linear(t, growth.EachText(growth.UpTo(16<<10, growth.Text), func(text string) { p.MatchString(text) })...)
 }
 
 func FuzzPattern(f *testing.F) {
