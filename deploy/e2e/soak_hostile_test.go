@@ -26,6 +26,8 @@ type soakHostile struct {
 	organization string
 	ai           client
 	webhooks     client
+	// notifications opens streams, see startHolders.
+	notifications client
 
 	mu         sync.Mutex
 	calls      []*hostileCall
@@ -57,6 +59,7 @@ func (s *soak) setUpHostile(t *testing.T) {
 		organization: organization, ai: s.harness.customer(t, organization, "ai", "read"),
 		webhooks: s.harness.service(stack.WebhookEgress, organization),
 	}
+	s.setUpHolders(t)
 	s.harness.ceiling(t, organization, soakCeiling)
 	s.latencies = newLatencies()
 	s.latencies.phase = untimed
@@ -66,6 +69,7 @@ func (s *soak) setUpHostile(t *testing.T) {
 func (s *soak) startHostile(t *testing.T) {
 	t.Helper()
 	s.hostile.active.Store(true)
+	s.startHolders(t)
 	for n := range hostileCallers {
 		random := rand.New(rand.NewPCG(s.seed, uint64(1_000_000+n)))
 		s.customers.start(1, func(int) {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,7 +36,6 @@ type conn struct {
 	to     address
 	socket *socket
 	reader *bufio.Reader
-	writer *bufio.Writer
 	head   int64       // bytes of a head that may still be read; negative for no limit
 	broken bool        // a write has failed
 	probe  [1]byte     // clean reads into it
@@ -45,7 +46,7 @@ type conn struct {
 func newConn(p *Pool, to address, made net.Conn) *conn {
 	s := newSocket(made)
 	c := &conn{pool: p, to: to, Conn: s, socket: s, head: -1}
-	c.reader, c.writer = bufio.NewReaderSize(c, buffer), bufio.NewWriterSize(c, buffer)
+	c.reader = bufio.NewReaderSize(c, buffer)
 	c.expiry = time.AfterFunc(p.options.IdleTime, func() { p.expire(c) })
 	if age := p.options.MaxAge; age > 0 {
 		now := time.Now()
@@ -106,14 +107,23 @@ var errBroken = errors.New("connection broken")
 // knows before each body of an unknown type, which costs a system call here and another one at the server.
 type unflushed struct{ *bufio.Writer }
 
+// writers are the buffers of requests that are being sent: a connection needs none while it waits or is idle.
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, buffer) }}
+
 func (c *conn) send(r *http.Request) error {
-	var to io.Writer = c.writer
+	writer, _ := writers.Get().(*bufio.Writer)
+	writer.Reset(c)
+	defer func() {
+		writer.Reset(nil)
+		writers.Put(writer)
+	}()
+	var to io.Writer = writer
 	if isSmall(r) {
-		to = unflushed{c.writer}
+		to = unflushed{writer}
 	}
 	err := r.Write(to)
 	if err == nil {
-		err = c.writer.Flush()
+		err = writer.Flush()
 	}
 	if c.broken {
 		return fmt.Errorf("%w: %w", errBroken, err)
@@ -163,8 +173,26 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 		return response, nil
 	}
 	e.body, response.Body = response.Body, e
+	if slices.Equal(response.TransferEncoding, []string{"chunked"}) {
+		response.Body = stream{e}
+	}
 	return response, nil
 }
+
+// Arriving is the body of a response whose length is not known in advance.
+type Arriving interface {
+	io.ReadCloser
+	// Await blocks until more of the body arrives or the connection ends, so that a caller needs no buffer until then.
+	// Call it only before Read, and not after Read has returned an error.
+	Await()
+}
+
+// stream is the body of a chunked response.
+type stream struct{ *exchange }
+
+// Await implements Arriving. A chunk that has been read may leave its line break; more follows it in any case, at least
+// the last chunk. An error is returned by the next Read.
+func (s stream) Await() { _, _ = s.conn.reader.Peek(len("\r\n") + 1) }
 
 // exchange is one request and its response on a connection. It is also the response's body.
 type exchange struct {

@@ -426,3 +426,50 @@ func TestManyCallers(t *testing.T) {
 	}
 	callers.Wait()
 }
+
+// A caller may wait for a chunked response without a buffer, whether or not a chunk's line break has arrived with it.
+func TestAwait(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for name, pieces := range map[string][]string{
+		"whole chunks":          {head, "3\r\none\r\n", "3\r\ntwo\r\n", "0\r\n\r\n"},
+		"line breaks come late": {head, "3\r\none", "\r\n3\r\ntwo", "\r\n0\r\n\r\n"},
+		"byte by byte":          append([]string{head}, strings.Split("3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n", "")...),
+		"all at once":           {head + "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer client.Close() //nolint:errcheck // A pipe.
+			go func() {
+				_, _ = http.ReadRequest(bufio.NewReader(server))
+				for _, piece := range pieces {
+					_, _ = io.WriteString(server, piece)
+				}
+			}()
+			pool := connpool.New(connpool.Options{Dial: func(context.Context, string, string) (net.Conn, error) { return client, nil }})
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://service/", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := pool.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close() //nolint:errcheck // Reading returns the error that matters.
+			body, ok := response.Body.(connpool.Arriving)
+			if !ok {
+				t.Fatal("the body of a chunked response can't be awaited")
+			}
+			var got strings.Builder
+			for err == nil {
+				body.Await()
+				var piece [100]byte
+				var n int
+				n, err = body.Read(piece[:])
+				got.Write(piece[:n])
+			}
+			if got.String() != "onetwo" || !errors.Is(err, io.EOF) {
+				t.Errorf("%q, %v", got.String(), err)
+			}
+		})
+	}
+}

@@ -17,9 +17,9 @@ import (
 const (
 	// MaxSize is the largest expression, in code points.
 	MaxSize = 1024
-	// MaxCost bounds one evaluation. A unit is a step of the expression, ten characters that are read, or a value that is
-	// compared.
-	MaxCost = 100_000
+	// MaxCost bounds one evaluation to 2 ms of processor time. A unit is a step of the expression, ten characters that are
+	// read, or a value that is compared: 100 ns at most. Calls that take longer cost more.
+	MaxCost = 20_000
 	// maxDepth bounds the nesting of an expression.
 	maxDepth = 50
 	// assumedSize is how many elements or characters a value is assumed to have when an expression is compiled, and

@@ -131,6 +131,9 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// mostTime is the longest that ten evaluations may take of a processor, many times what they take on an idle machine.
+const mostTime = 400 * time.Millisecond
+
 // What an expression does at run time is bounded, whatever the value.
 func TestCostIsBounded(t *testing.T) {
 	e := engine(t)
@@ -143,6 +146,8 @@ func TestCostIsBounded(t *testing.T) {
 		"args.xs.all(x, args.xs.all(y, x.size() + y.size() < 100))",
 		"args.xs.all(x, args == args)",
 		"args.xs.all(x, !('y' in args.xs))",
+		"args.xs.all(x, timestamp('2026-01-01T00:00:00Z').getHours('Europe/Berlin') >= 0)",
+		"args.xs.all(x, duration('100h1m1s') > duration('1s'))",
 	} {
 		p, err := e.Compile(costly)
 		if err != nil {
@@ -150,6 +155,13 @@ func TestCostIsBounded(t *testing.T) {
 		}
 		if got, cost := p.Evaluate(with); got != expression.Costly || cost < expression.MaxCost {
 			t.Errorf("%s: %v for %d", costly, got, cost)
+		}
+		took := growth.ProcessorTime()
+		for range 10 {
+			p.Evaluate(with)
+		}
+		if took = growth.ProcessorTime() - took; took > mostTime {
+			t.Errorf("%s: ten evaluations took %v", costly, took)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -110,8 +111,29 @@ func (actual) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 			read += text(arg.Value())
 		}
 	}
-	total := 1 + read/10
+	total := 1 + read/10 + extra(function, len(args))
 	return &total
+}
+
+// The costs of calls that take longer than what they read says.
+const (
+	costParsed = 10  // a text that is read as a time, a duration or a number
+	costZone   = 800 // a time zone that is looked up by its name
+)
+
+// extra returns what a call costs beyond what it reads.
+func extra(function string, args int) uint64 {
+	switch function {
+	case overloads.TypeConvertTimestamp, overloads.TypeConvertDuration, overloads.TypeConvertDouble, overloads.TypeConvertString,
+		overloads.TypeConvertInt, overloads.TypeConvertUint:
+		return costParsed
+	case overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDayOfMonth, overloads.TimeGetDate,
+		overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes, overloads.TimeGetSeconds, overloads.TimeGetMilliseconds:
+		if args > 1 {
+			return costZone
+		}
+	}
+	return 0
 }
 
 func text(value any) uint64 {

@@ -10,10 +10,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+// A check may cost 2 ms of processor time, or costEach for each byte of a payload above 50 kB, which is about what it
+// takes to read it. Costs are in nanoseconds.
+const maxCost, costEach = 2_000_000, 40
+
+// The costs of a check's parts, as measured on a slow server's processor.
 const (
-	// maxSteps bounds a check. A step is a subschema that is applied, a property or element that is visited, or so many
-	// bytes that are read.
-	maxSteps, stepBytes = 2_000_000, 32
+	costValue       = 150  // a subschema that is applied to a value
+	costProperty    = 60   // a property or an element that is visited, or a name that is looked up
+	costCanonical   = 300  // a value that is written in its canonical form
+	costNumber      = 1000 // a number that is compared
+	costMerged      = 400  // a property or an item that is noted as evaluated
+	costMatch       = 100  // a regular expression that begins to be matched
+	costByte        = 5    // a character that it is matched with
+	costInstruction = 6    // an instruction of it that is visited for a character, twice as much in a large program
+	// bytesRead is how many bytes are read in a nanosecond.
+	bytesRead = 1
+	// perInstruction is how many instructions of a program make a visit cost a nanosecond more.
+	perInstruction = 50
+)
+
+const (
 	// maxNesting bounds how deep subschemas are applied within one another, which takes stack.
 	maxNesting = 5000
 )
@@ -21,23 +38,27 @@ const (
 // evaluation is one check.
 type evaluation struct {
 	prepared map[*jsonschema.Schema]*prepared
-	// steps are left; below zero the check has ended without a result.
-	steps, nesting int
+	// cost is what is left to be spent, in nanoseconds; below zero the check has ended without a result.
+	cost, nesting int
+	matcher       matcher
 	// path leads to the value that is checked.
 	path       []string
 	violations []Violation
 }
 
-// take uses up steps, and reports false if there are none left.
-func (e *evaluation) take(steps int) bool {
-	if e.steps >= 0 {
-		e.steps -= steps
+// costOf returns what the check of a payload may cost.
+func costOf(size int) int { return max(maxCost, size*costEach) }
+
+// take spends a cost, and reports false if there is nothing left.
+func (e *evaluation) take(cost int) bool {
+	if e.cost >= 0 {
+		e.cost -= cost
 	}
-	return e.steps >= 0
+	return e.cost >= 0
 }
 
 // ended reports whether there is nothing left to find out.
-func (e *evaluation) ended() bool { return e.steps < 0 || len(e.violations) == MaxViolations }
+func (e *evaluation) ended() bool { return e.cost < 0 || len(e.violations) == MaxViolations }
 
 // fail notes a violation, unless quiet, and returns false.
 func (e *evaluation) fail(quiet bool, keyword, rule string) bool {
@@ -50,14 +71,14 @@ func (e *evaluation) fail(quiet bool, keyword, rule string) bool {
 // value reports whether a value follows a schema. With quiet it notes no violations, and ends at the first one. outer
 // gets what the schema has evaluated, if it is not nil and the value follows the schema.
 func (e *evaluation) value(s *jsonschema.Schema, v any, quiet bool, outer *evaluated) bool {
-	if e.ended() || !e.take(1) {
+	if e.ended() || !e.take(costValue) {
 		return false
 	}
 	if s.Bool != nil {
 		return *s.Bool || e.fail(quiet, "false", "must be absent")
 	}
 	if e.nesting++; e.nesting > maxNesting {
-		e.steps = -1
+		e.cost = -1
 	}
 	defer func() { e.nesting-- }()
 	if !e.kind(s, v, quiet) {
@@ -116,8 +137,19 @@ func (e *evaluation) logic(s *jsonschema.Schema, v any, quiet bool, own *evaluat
 		ok = e.fail(quiet, "not", "must not follow this schema")
 	}
 	ok = e.condition(s, v, quiet, own) && ok
+	if len(s.DependentSchemas) > 0 {
+		ok = e.dependent(s, v, quiet, own) && ok
+	}
+	return ok
+}
+
+func (e *evaluation) dependent(s *jsonschema.Schema, v any, quiet bool, own *evaluated) bool {
+	ok := true
 	object, _ := v.(map[string]any)
 	for name, sub := range sorted(s.DependentSchemas, quiet) {
+		if !e.take(costProperty) {
+			return false
+		}
 		if _, has := object[name]; has {
 			ok = e.value(sub, v, quiet, own) && ok
 		}
@@ -167,7 +199,7 @@ func (e *evaluation) unevaluated(s *jsonschema.Schema, v any, quiet bool, own *e
 	ok := true
 	if object, is := v.(map[string]any); is && s.UnevaluatedProperties != nil {
 		for name, field := range sorted(object, quiet) {
-			if e.take(1) && !own.property(name) {
+			if e.take(costProperty) && !own.property(name) {
 				ok = e.child(s.UnevaluatedProperties, name, field, quiet) && ok
 			}
 		}
@@ -175,7 +207,7 @@ func (e *evaluation) unevaluated(s *jsonschema.Schema, v any, quiet bool, own *e
 	}
 	if array, is := v.([]any); is && s.UnevaluatedItems != nil {
 		for i, element := range array {
-			if e.take(1) && !own.item(i) {
+			if e.take(costProperty) && !own.item(i) {
 				ok = e.child(s.UnevaluatedItems, strconv.Itoa(i), element, quiet) && ok
 			}
 		}
@@ -235,7 +267,7 @@ func (d *evaluated) addItem(i int) {
 
 // merge adds to one what is in another.
 func (e *evaluation) merge(into, from *evaluated) {
-	if !e.take(len(from.properties) + len(from.some)) {
+	if !e.take(costMerged * (len(from.properties) + len(from.some))) {
 		return
 	}
 	into.allProperties = into.allProperties || from.allProperties

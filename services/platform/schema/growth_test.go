@@ -69,6 +69,23 @@ var hostile = map[string]struct{ schema, payload string }{
 		`{` + strings.Repeat(`"allOf":[{"unevaluatedProperties":true},{`, 15) + strings.Repeat(`}],"unevaluatedProperties":true`, 15) + `}`,
 		`{` + counted(30000, `"k%d":1`) + `}`,
 	},
+	"a pattern that keeps all of its program busy": {
+		`{"properties":{"s":{"type":"string","pattern":"(?:x?[ab]){330}y$"}}}`, `{"s":"` + strings.Repeat("ab", 32_000) + `"}`,
+	},
+	"an alternation that ends nowhere": {
+		`{"properties":{"s":{"pattern":"(a|aa|ab|aba|b|ba|bab)*c"}}}`, `{"s":"` + strings.Repeat("ab", 32_000) + `"}`,
+	},
+	"a pattern for each of many names": {
+		`{"propertyNames":{"pattern":"(?:x?[ab]){300}y$"}}`, `{` + counted(2000, `"`+strings.Repeat("ab", 100)+`%d":1`) + `}`,
+	},
+	"large values of enum": {
+		`{"properties":{"a":{"items":{"enum":["` + strings.Repeat("x", 60_000) + `"]}}}}`,
+		`{"a":[` + strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 20_000)+`",`, 20), ",") + `]}`,
+	},
+	"dependent schemas of many names": {
+		`{"properties":{"a":{"items":{"dependentSchemas":{` + counted(900, `"k%d":{"required":["z"]}`) + `}}}}}`,
+		`{"a":[` + counted(2000, `{"k%d":1}`) + `]}`,
+	},
 	"exponents":      {`{"properties":{"a":{"items":{"multipleOf":1e-300,"maximum":1e300}}}}`, `{"a":[` + counted(50000, `%de300`) + `]}`},
 	"more exponents": {`{"properties":{"a":{"items":{"multipleOf":3,"type":"integer"},"uniqueItems":true}}}`, `{"a":[` + counted(30000, `%de999999999`) + `]}`},
 	"long digits":    {`{"properties":{"a":{"multipleOf":3}}}`, `{"a":` + strings.Repeat("7", most-20) + `}`},
@@ -101,7 +118,7 @@ func counted(n int, format string) string {
 }
 
 // mostTime is the longest that a hostile check may take of a processor, many times what it takes on an idle machine.
-const mostTime = 8 * time.Second
+const mostTime = time.Second
 
 func TestHostileSchemasAreBounded(t *testing.T) {
 	for name, tt := range hostile {
@@ -121,7 +138,7 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 	}
 	t.Run("a check ends", func(t *testing.T) {
 		found := compile(t, hostile["twice at each level of references"].schema).Check([]byte(`{}`))
-		if len(found) != 1 || !strings.HasPrefix(found[0].Rule, "takes too many steps") {
+		if len(found) != 1 || !strings.HasPrefix(found[0].Rule, "takes too long") {
 			t.Errorf("violations: %v", found)
 		}
 	})

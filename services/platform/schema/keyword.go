@@ -54,7 +54,7 @@ func isType(v any, types []string) bool {
 
 // canonical appends one and the same text for equal values.
 func (e *evaluation) canonical(dst []byte, v any) []byte {
-	if !e.take(1) {
+	if !e.take(costCanonical) {
 		return dst
 	}
 	switch v := v.(type) {
@@ -71,10 +71,10 @@ func (e *evaluation) canonical(dst []byte, v any) []byte {
 		}
 		return append(dst, ']')
 	case string:
-		e.take(len(v) / stepBytes)
+		e.take(len(v) / bytesRead)
 		return append(append(strconv.AppendInt(append(dst, '"'), int64(len(v)), 10), ':'), v...)
 	case json.Number:
-		e.take(len(v) / stepBytes)
+		e.take(len(v) / bytesRead)
 		n, ok := parseNumber(v.String())
 		if !ok {
 			return append(append(dst, '?'), v...)
@@ -90,7 +90,7 @@ func (e *evaluation) canonical(dst []byte, v any) []byte {
 func (e *evaluation) text(s *jsonschema.Schema, v string, quiet bool) bool {
 	ok := true
 	if s.MinLength != nil || s.MaxLength != nil {
-		e.take(len(v) / stepBytes)
+		e.take(len(v) / bytesRead)
 		ok = e.size(utf8.RuneCountInString(v), s.MinLength, s.MaxLength, "Length", "characters", quiet)
 	}
 	if s.Pattern != nil && !e.matches(s.Pattern, v) {
@@ -116,7 +116,7 @@ func (e *evaluation) number(s *jsonschema.Schema, v any, quiet bool) bool {
 	if !is || s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
 		return true
 	}
-	e.take(10 + len(text)/stepBytes)
+	e.take(costNumber + len(text)/bytesRead)
 	n, ok := parseNumber(text.String())
 	if !ok || !n.comparable() {
 		return e.fail(quiet, "number", fmt.Sprintf("must not have more than %d digits", maxDigits))
@@ -168,7 +168,7 @@ func (e *evaluation) object(s *jsonschema.Schema, v map[string]any, quiet bool, 
 		return ok
 	}
 	for name, field := range sorted(v, quiet) {
-		if !ok && quiet || !e.take(1) {
+		if !ok && quiet || !e.take(costProperty) {
 			return false
 		}
 		ok = e.property(s, name, field, quiet, own) && ok
@@ -178,7 +178,7 @@ func (e *evaluation) object(s *jsonschema.Schema, v map[string]any, quiet bool, 
 
 func (e *evaluation) required(names []string, v map[string]any, keyword string, quiet bool) bool {
 	ok := true
-	e.take(len(names))
+	e.take(costProperty * len(names))
 	for _, name := range names {
 		if _, has := v[name]; !has {
 			ok = e.fail(quiet, keyword, "must have the property "+strconv.Quote(name))
@@ -211,7 +211,8 @@ func (e *evaluation) property(s *jsonschema.Schema, name string, field any, quie
 			ok, known = e.child(additional, name, field, quiet), true
 		}
 	}
-	if known {
+	if known && own != nil {
+		e.take(costMerged)
 		own.addProperty(name)
 	}
 	return ok
@@ -249,7 +250,7 @@ func (e *evaluation) unique(v []any) bool {
 	seen := make(map[string]bool)
 	for _, element := range v {
 		text := string(e.canonical(nil, element))
-		if seen[text] || e.steps < 0 {
+		if seen[text] || e.cost < 0 {
 			return false
 		}
 		seen[text] = true
@@ -266,7 +267,10 @@ func (e *evaluation) contains(s *jsonschema.Schema, v []any, quiet bool, own *ev
 	for i, element := range v {
 		if e.child(s.Contains, strconv.Itoa(i), element, true) {
 			matched++
-			own.addItem(i)
+			if own != nil {
+				e.take(costMerged)
+				own.addItem(i)
+			}
 		}
 	}
 	switch {

@@ -3,8 +3,9 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -12,16 +13,37 @@ import (
 // errPattern refuses a regular expression. The library's own texts may repeat all of it.
 var errPattern = errors.New("must be a regular expression of RE2, without lookaround and backreferences")
 
-// pattern is a regular expression with the size of its program, by which the time of a match grows.
+// pattern is a regular expression as the program that an evaluation runs. Package regexp can't be stopped amid a text,
+// and what it takes for one grows with the product of text and program, which is a thousand times what most take.
 type pattern struct {
-	*regexp.Regexp
+	text    string
+	program []instruction
+	start   uint32
+	// anchored reports whether a match begins at the text's beginning, prefix is what each one begins with otherwise.
+	anchored bool
+	prefix   string
+	// cost is what visiting an instruction costs: more where the program is too large for the nearest caches.
+	cost int
+}
 
-	size int
+// instruction is one of the program. ascii has a bit for each character that it consumes.
+type instruction struct {
+	*syntax.Inst
+
+	ascii [2]uint64
+}
+
+// consumes reports whether the instruction consumes a character.
+func (i *instruction) consumes(r rune) bool {
+	if r >= 0 && r < utf8.RuneSelf {
+		return i.ascii[r>>6]&(1<<(r&63)) != 0
+	}
+	return r >= 0 && i.MatchRune(r)
 }
 
 // patterns are the regular expressions of a schema.
 type patterns struct {
-	compiled map[string]pattern
+	compiled map[string]*pattern
 	// size is that of all their programs.
 	size int
 }
@@ -47,16 +69,151 @@ func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 		return nil, fmt.Errorf("is too large when its repetitions are written out: %d instructions, of %d for one and %d for all expressions",
 			size, maxProgram, maxPrograms)
 	}
-	compiled, err := regexp.Compile(text)
-	if err != nil {
-		return nil, errPattern
-	}
-	p.compiled[text] = pattern{compiled, size}
+	p.compiled[text] = newPattern(text, program)
 	return p.compiled[text], nil
 }
 
-// matches reports whether a regular expression matches a text, and takes the steps of it.
+func newPattern(text string, program *syntax.Prog) *pattern {
+	p := &pattern{
+		text: text, program: make([]instruction, len(program.Inst)), start: uint32(program.Start),
+		anchored: program.StartCond()&syntax.EmptyBeginText != 0,
+	}
+	p.prefix, _ = program.Prefix()
+	p.cost = costInstruction + min(len(program.Inst)/perInstruction, costInstruction)
+	for i := range program.Inst {
+		one := instruction{Inst: &program.Inst[i]}
+		switch one.Op {
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			for r := range rune(utf8.RuneSelf) {
+				if one.MatchRune(r) {
+					one.ascii[r>>6] |= 1 << (r & 63)
+				}
+			}
+		}
+		p.program[i] = one
+	}
+	return p
+}
+
+// String implements jsonschema.Regexp.
+func (p *pattern) String() string { return p.text }
+
+// MatchString implements jsonschema.Regexp.
+func (p *pattern) MatchString(text string) bool {
+	e := evaluation{cost: costOf(len(text) * len(p.program))}
+	return e.matches(p, text)
+}
+
+// matcher simulates the nondeterministic automaton of a program. An evaluation uses one for all of its patterns.
+type matcher struct {
+	now, next threads
+	stack     []uint32
+	matched   bool
+}
+
+// threads is a set of instructions: those of list, for which seen has the present turn.
+type threads struct {
+	list, seen []uint32
+	turn       uint32
+}
+
+func (t *threads) clear(size int) {
+	if t.turn++; len(t.seen) < size || t.turn == 0 {
+		t.seen, t.turn = make([]uint32, max(size, len(t.seen))), 1
+	}
+	t.list = t.list[:0]
+}
+
+// matches reports whether a regular expression matches a text, and takes what that costs.
 func (e *evaluation) matches(r jsonschema.Regexp, text string) bool {
-	p, ok := r.(pattern)
-	return ok && e.take(1+p.size*(len(text)+1)/stepBytes) && p.MatchString(text)
+	p, ok := r.(*pattern)
+	if !ok || !e.take(costMatch) {
+		return false
+	}
+	m := &e.matcher
+	m.matched = false
+	m.now.clear(len(p.program))
+	previous := rune(-1)
+	for at := 0; e.take(costByte); {
+		if m.matched {
+			return true
+		}
+		if len(m.now.list) == 0 && p.prefix != "" {
+			skipped := strings.Index(text[at:], p.prefix)
+			if skipped < 0 || !e.take(skipped/bytesRead) {
+				e.take(len(text[at:]) / bytesRead)
+				return false
+			}
+			if at += skipped; skipped > 0 {
+				previous, _ = utf8.DecodeLastRuneInString(text[:at])
+			}
+		}
+		r, width := rune(-1), 0
+		if at < len(text) {
+			r, width = utf8.DecodeRuneInString(text[at:])
+		}
+		flags := syntax.EmptyOpContext(previous, r)
+		if at == 0 || !p.anchored {
+			e.cost -= m.add(p, &m.now, p.start, flags) * p.cost
+		}
+		if m.matched || width == 0 || p.anchored && len(m.now.list) == 0 {
+			return m.matched
+		}
+		m.step(e, p, r, syntax.EmptyOpContext(r, following(text[at+width:])))
+		previous, at = r, at+width
+	}
+	return false
+}
+
+// following returns the first character of a text; -1 for none.
+func following(text string) rune {
+	if text == "" {
+		return -1
+	}
+	r, _ := utf8.DecodeRuneInString(text)
+	return r
+}
+
+// step moves all threads over a character.
+func (m *matcher) step(e *evaluation, p *pattern, r rune, after syntax.EmptyOp) {
+	m.next.clear(len(p.program))
+	visited := len(m.now.list)
+	for _, at := range m.now.list {
+		if i := &p.program[at]; i.consumes(r) {
+			visited += m.add(p, &m.next, i.Out, after)
+		}
+	}
+	e.cost -= visited * p.cost
+	m.now, m.next = m.next, m.now
+}
+
+// add adds the instructions that consume, and that are reached from one without consuming. It returns how many
+// instructions it has visited.
+func (m *matcher) add(p *pattern, to *threads, from uint32, flags syntax.EmptyOp) (visited int) {
+	m.stack = append(m.stack[:0], from)
+	for len(m.stack) > 0 {
+		at := m.stack[len(m.stack)-1]
+		m.stack = m.stack[:len(m.stack)-1]
+		visited++
+		if to.seen[at] == to.turn {
+			continue
+		}
+		to.seen[at] = to.turn
+		switch i := &p.program[at]; i.Op {
+		case syntax.InstAlt, syntax.InstAltMatch:
+			m.stack = append(m.stack, i.Arg, i.Out)
+		case syntax.InstCapture, syntax.InstNop:
+			m.stack = append(m.stack, i.Out)
+		case syntax.InstEmptyWidth:
+			if syntax.EmptyOp(i.Arg)&^flags == 0 {
+				m.stack = append(m.stack, i.Out)
+			}
+		case syntax.InstMatch:
+			m.matched = true
+		case syntax.InstFail:
+		default:
+			to.list = append(to.list, at)
+		}
+	}
+	return visited
 }

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -56,7 +57,7 @@ func preparedOf(s *jsonschema.Schema) *prepared {
 	if s.Types != nil {
 		p.types = s.Types.ToStrings()
 	}
-	free := evaluation{steps: maxSteps}
+	free := evaluation{cost: math.MaxInt}
 	if s.Enum != nil {
 		p.enum = make(map[string]bool, len(s.Enum.Values))
 		for _, value := range s.Enum.Values {

@@ -1,6 +1,6 @@
 // Package schema checks payloads against JSON Schemas (draft 2020-12, and draft-07 where it is asked to) of customers. The work of both is bounded: a schema
-// is refused if it is too large or refers to other documents, and a check ends after a number of steps, since schemas that
-// refer to themselves can ask for more of them than a payload has bytes. Library jsonschema reads the schemas; it has no
+// is refused if it is too large or refers to other documents, and a check ends when it has cost 2 ms, since schemas that
+// refer to themselves can ask for more work than a payload has bytes. Library jsonschema reads the schemas; it has no
 // bound of its own when it checks values, builds an error for every branch that does not match, and repeats values in its
 // errors, so package schema walks the schemas itself.
 package schema
@@ -106,7 +106,7 @@ func compile(text []byte, older bool) (*Schema, error) {
 	if err := scan(document, older); err != nil {
 		return nil, err
 	}
-	expressions := patterns{compiled: make(map[string]pattern)}
+	expressions := patterns{compiled: make(map[string]*pattern)}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
@@ -176,10 +176,10 @@ func (s *Schema) Check(payload []byte) []Violation {
 	if err := decoder.Decode(&value); err != nil {
 		return []Violation{{Rule: "must be JSON"}}
 	}
-	e := evaluation{prepared: s.prepared, steps: maxSteps}
+	e := evaluation{prepared: s.prepared, cost: costOf(len(payload))}
 	valid := e.value(s.root, value, false, nil)
-	if e.steps < 0 {
-		return []Violation{{Rule: "takes too many steps to be checked against the schema: it is too large or its schema branches too much"}}
+	if e.cost < 0 {
+		return []Violation{{Rule: "takes too long to be checked against the schema: it is too large or its schema branches too much"}}
 	}
 	if valid {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
 )
@@ -66,6 +67,8 @@ type Config struct {
 	MaxBody      int64         `env:"MAX_BODY" envDefault:"33554432" doc:"serve: largest request body in bytes of a customer"`
 	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"serve: bytes of larger request bodies in memory at once; calls beyond it get 503"`
 	BodyShare    int64         `env:"BODY_SHARE" envDefault:"33554432" doc:"serve: bytes of them for one organization; its calls beyond it get 429"`
+	MaxCalls     int64         `env:"MAX_CALLS" envDefault:"10000" doc:"serve and the portal: calls, streams and WebSocket connections of customers in flight at once; further ones get 503"`
+	OrgShare     int           `env:"ORGANIZATION_SHARE" envDefault:"50" doc:"percentage of EDGE_MAX_CALLS that one organization may have; its calls beyond it get 429"`
 	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to send a body"`
 	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to read a piece of a response; streams have no total limit"`
 	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"control: how long usage is kept by the minute, then by the hour"`
@@ -107,7 +110,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("EDGE_TRUSTED_PROXIES: want the networks of proxies, not all addresses"))
 	}
 	for name, value := range map[string]int64{
-		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize),
+		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize), "EDGE_MAX_CALLS": c.MaxCalls,
 		"EDGE_BODY_TIMEOUT": int64(c.BodyTimeout), "EDGE_WRITE_TIMEOUT": int64(c.WriteTimeout),
 	} {
 		if value < 1 {
@@ -121,6 +124,9 @@ func (c *Config) Validate() error {
 	}
 	if c.BodyShare < c.MaxBody || c.BodyMemory < c.BodyShare {
 		errs = append(errs, errors.New("EDGE_BODY_SHARE: must be EDGE_MAX_BODY or more, and EDGE_BODY_MEMORY as much or more"))
+	}
+	if c.OrgShare < 1 || c.OrgShare > 100 {
+		errs = append(errs, errors.New("EDGE_ORGANIZATION_SHARE: must be a percentage from 1 to 100"))
 	}
 	for name, base := range map[string]url.URL{
 		"EDGE_GATEWAY_URL": c.GatewayURL, "EDGE_WEBHOOK_EGRESS_URL": c.WebhookURL, "EDGE_NOTIFY_URL": c.NotifyURL,
@@ -140,8 +146,12 @@ func (c *Config) retention() meter.Retention {
 	return meter.Retention{Minutes: c.UsageMinutes, Hours: c.UsageHours, Days: c.UsageDays}
 }
 
+// bounds returns the bounds of what customers may use. Relays that share them share the calls in flight.
 func (c *Config) bounds() proxy.Bounds {
-	return proxy.Bounds{Body: c.MaxBody, Memory: c.BodyMemory, Share: c.BodyShare, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout}
+	return proxy.Bounds{
+		Body: c.MaxBody, Memory: c.BodyMemory, Share: c.BodyShare, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout,
+		Calls: fairshare.New(c.MaxCalls, c.OrgShare),
+	}
 }
 
 // servable checks the settings that only the role serve needs.

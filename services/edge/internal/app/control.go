@@ -153,7 +153,7 @@ func newPortal(
 		return nil, err
 	}
 	bounds := cfg.bounds()
-	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
+	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, addressMemory
 	return &control.Portal{
 		Sessions: portal.NewSessions(postgres.NewPortal(stores.pool)), URL: &cfg.PortalURL, Table: table, Upstreams: cfg.upstreams(),
 		Relay: proxy.New(transport, token, bounds), Limiter: limiter, Counter: usage, Enforcer: quotas, Drain: onDrain(ctx, s),
@@ -183,7 +183,7 @@ func newConsole(
 		return nil, err
 	}
 	bounds := cfg.bounds()
-	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
+	bounds.Body, bounds.Memory, bounds.Share, bounds.Calls = controlBody, controlMemory, controlMemory, nil // for operators
 	return &control.Console{
 		Sessions: console.NewSessions(postgres.NewConsole(stores.pool), tokens), URL: &cfg.ConsoleURL, Table: table, Upstreams: cfg.upstreams(),
 		Relay: proxy.New(transport, token, bounds), Plain: proxy.NewPlain(transport, bounds), Token: token,

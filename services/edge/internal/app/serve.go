@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/connpool"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
@@ -175,12 +176,13 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
 	o.Open["GET /{$}"] = http.RedirectHandler(apidoc.PagePath, http.StatusSeeOther)
-	if o.Documents, err = api.Documents(o.Table, cfg.bounds()); err != nil {
+	bounds := cfg.bounds()
+	if o.Documents, err = api.Documents(o.Table, bounds); err != nil {
 		return err
 	}
-	o.Upstreams, o.Relay = cfg.upstreams(), proxy.New(transport, token, cfg.bounds())
+	o.Upstreams, o.Relay = cfg.upstreams(), proxy.New(transport, token, bounds)
 	o.Control = wayToControl(cfg, transport, refresh)
-	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
+	if o.Sockets, err = newSockets(s, cfg, token, bounds); err != nil {
 		return err
 	}
 	o.Drain = onDrain(ctx, s)
@@ -197,10 +199,14 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 	return rpc.ServeHTTP(ctx, s.Runner, "http", cfg.Listen, handler, secure)
 }
 
-// Bounds of what is relayed to the role control: apart from customers' bodies, whose memory it must not take.
+// Bounds of what is relayed to the role control: apart from customers' bodies and calls, whose room it must not take. An
+// address has a share of them, since control tells callers apart.
 const (
 	controlBody   = 1 << 20
 	controlMemory = 16 << 20
+	addressMemory = 4 << 20
+	controlCalls  = 1024
+	addressCalls  = 25 // percent
 )
 
 // wayToControl returns the relay to the role control, nil without its URL.
@@ -209,7 +215,8 @@ func wayToControl(cfg Config, transport *connpool.Pool, refresh func(context.Con
 		return nil
 	}
 	bounds := cfg.bounds()
-	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
+	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, addressMemory
+	bounds.Calls = fairshare.New(controlCalls, addressCalls)
 	return &api.Control{
 		URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Console: cfg.RelayConsole,
 		Proxies: decision.Proxies(cfg.TrustedProxies), Refresh: refresh,
@@ -232,14 +239,14 @@ func upstreamTransport(s *service.Service, cfg Config) (*connpool.Pool, error) {
 
 // newSockets returns the relay of WebSocket connections. Its drain begins before that of the face, which waits for the
 // connections.
-func newSockets(s *service.Service, cfg Config, token secret.Value) (*proxy.Sockets, error) {
+func newSockets(s *service.Service, cfg Config, token secret.Value, bounds proxy.Bounds) (*proxy.Sockets, error) {
 	secure, err := cfg.UpstreamTLS.Config()
 	if err != nil {
 		return nil, fmt.Errorf("%s_UPSTREAM_TLS_: %w", prefix, err)
 	}
 	drain := socket.NewDrain()
 	s.Runner.OnDrain("websockets", drain.Begin)
-	return proxy.NewSockets(proxy.SocketTransport(secure), token, cfg.bounds(), drain), nil
+	return proxy.NewSockets(proxy.SocketTransport(secure), token, bounds, drain), nil
 }
 
 // onDrain returns the function that has calls ended when the service drains, before the face waits for them.

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/connpool"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -72,6 +73,8 @@ type Bounds struct {
 	Body, Memory, Share int64
 	// BodyTime is how long a customer may take to send a body, WriteTime to read a piece of the response.
 	BodyTime, WriteTime time.Duration
+	// Calls are the calls in flight, divided between organizations; nil for no bound.
+	Calls *fairshare.Pool
 }
 
 // Relay relays calls over one connection pool. It is safe for concurrent use.
@@ -94,7 +97,8 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 }
 
 // NewPlain returns a Relay to a service that authenticates callers itself: all headers pass in both directions except
-// those of the connection, and the edge adds no identity. Of a Call it ignores Organization, Key, User, Owner, Terms and Dialect.
+// those of the connection, and the edge adds no identity. Of a Call it ignores Key, User, Owner, Terms and Dialect; Organization
+// only names who has a share of the bounds.
 func NewPlain(transport http.RoundTripper, bounds Bounds) *Relay {
 	return &Relay{
 		transport: transport, plain: true, bounds: bounds,
@@ -131,6 +135,11 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	if call.Follow != nil {
 		defer call.Follow(cancel)()
 	}
+	leave, err := x.bounds.enter(call.Organization)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	body, err := x.readBody(w, r, call.Organization)
 	if err != nil {
 		return err
@@ -236,27 +245,41 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 			return err
 		}
 	}
-	buffer, _ := x.buffers.Get().(*[bufferSize]byte)
-	defer x.buffers.Put(buffer)
+	arriving, _ := answer.Body.(connpool.Arriving)
 	for {
-		n, err := answer.Body.Read(buffer[:])
-		clock.Reset(idle)
-		left -= int64(n)
-		if n > 0 && left == 0 {
-			if err := settled.settle(); err != nil {
-				return err
-			}
+		if arriving != nil && left < 0 {
+			arriving.Await() // without a buffer: a stream may be silent for long
 		}
-		if n > 0 {
-			if err := out.write(buffer[:n]); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return settled.settle()
-		case err != nil:
-			return fmt.Errorf("read answer: %w", err)
+		ended, err := x.passPiece(out, answer.Body, &left, clock, settled)
+		if ended || err != nil {
+			return err
 		}
 	}
+}
+
+// passPiece passes on what has arrived, in a buffer that it holds no longer. left is what the body still has; negative
+// for unknown.
+func (x *Relay) passPiece(out piecewise, body io.Reader, left *int64, clock *time.Timer, settled *settlement) (ended bool, err error) {
+	buffer, _ := x.buffers.Get().(*[bufferSize]byte)
+	defer x.buffers.Put(buffer)
+	n, err := body.Read(buffer[:])
+	clock.Reset(idle)
+	*left -= int64(n)
+	if n > 0 && *left == 0 {
+		if err := settled.settle(); err != nil {
+			return true, err
+		}
+	}
+	if n > 0 {
+		if err := out.write(buffer[:n]); err != nil {
+			return true, err
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return true, settled.settle()
+	case err != nil:
+		return true, fmt.Errorf("read answer: %w", err)
+	}
+	return false, nil
 }

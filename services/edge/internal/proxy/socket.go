@@ -68,6 +68,11 @@ func (s *Sockets) Connect(w http.ResponseWriter, r *http.Request, call Call) (Se
 	if s.drain.Begun() {
 		return Session{}, apierr.Unavailable("the service is stopping; connect again", nil)
 	}
+	leave, err := s.bounds.enter(call.Organization)
+	if err != nil {
+		return Session{}, err
+	}
+	defer leave()
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	if call.Follow != nil {

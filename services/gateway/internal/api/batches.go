@@ -15,7 +15,6 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
@@ -24,6 +23,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/rpc"
 )
 

@@ -15,12 +15,12 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/responses"
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bodymemory"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/socket"
 )

@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/api/responses"
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bodymemory"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 func frame(lane string, size int) responses.Frame {

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"switchyard.dev/services/gateway/internal/api/responses"
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 // recall holds the newest response of each lane of a connection with the conversation before it, so that the next request

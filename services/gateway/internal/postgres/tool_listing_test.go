@@ -34,6 +34,25 @@ func TestFlippingDefinitionsAreBounded(t *testing.T) {
 	}
 }
 
+// The listing that is due for the longest is claimed, except those of organizations that have their share of workers.
+func TestToolListingClaimLeavesOrganizationsOut(t *testing.T) {
+	b := newToolBench(t)
+	for i, organization := range []string{"a", "a", "b"} {
+		s := files(organization)
+		s.ID, s.Prefix = fmt.Sprintf("files-%d", i), fmt.Sprintf("f%d", i)
+		b.register(s)
+	}
+	for _, tt := range []struct {
+		full []string
+		want string
+	}{{nil, "a"}, {[]string{"a"}, "b"}, {[]string{"a", "b"}, ""}, {[]string{"b"}, "a"}, {nil, ""}} {
+		claim, ok, err := b.listings.Claim(t.Context(), time.Minute, tt.full)
+		if err != nil || claim.Server.Organization != tt.want || ok != (tt.want != "") {
+			t.Errorf("without %v: %v of %q, %v; want %q", tt.full, ok, claim.Server.Organization, err, tt.want)
+		}
+	}
+}
+
 // One replica at a time has a listing, and a result counts only under its lease.
 func TestToolListingLeases(t *testing.T) {
 	b := newToolBench(t)
@@ -43,7 +62,7 @@ func TestToolListingLeases(t *testing.T) {
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
-			if claim, ok, err := b.listings.Claim(t.Context(), time.Minute); err != nil {
+			if claim, ok, err := b.listings.Claim(t.Context(), time.Minute, nil); err != nil {
 				t.Error(err)
 			} else if ok {
 				claims <- claim
@@ -78,7 +97,7 @@ func TestToolListingLeases(t *testing.T) {
 	}
 	due := func(context string, want bool) {
 		t.Helper()
-		if _, ok, err := b.listings.Claim(t.Context(), time.Microsecond); ok != want || err != nil {
+		if _, ok, err := b.listings.Claim(t.Context(), time.Microsecond, nil); ok != want || err != nil {
 			t.Errorf("%s: due %v, %v", context, ok, err)
 		}
 		// The hold has ended at once.

@@ -23,8 +23,10 @@ type ToolListings struct{ control *Control }
 func NewToolListings(control *Control) *ToolListings { return &ToolListings{control} }
 
 // Claim implements listing.Store.
-func (s *ToolListings) Claim(ctx context.Context, hold time.Duration) (listing.Claim, bool, error) {
-	row, err := dbsql.New(s.control.pool).ClaimToolListing(ctx, hold.Seconds())
+func (s *ToolListings) Claim(ctx context.Context, hold time.Duration, full []string) (listing.Claim, bool, error) {
+	row, err := dbsql.New(s.control.pool).ClaimToolListing(ctx, dbsql.ClaimToolListingParams{
+		HoldSeconds: hold.Seconds(), FullOrganizations: append([]string{}, full...), // Null would leave all out.
+	})
 	return s.claimed(ctx, &row, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
@@ -22,14 +23,22 @@ const (
 	// pageSize is how many changes are read at a time; a stream holds no more in memory.
 	pageSize = 100
 	// mostReading bounds the streams that read concurrently: a change that all of them follow must leave connections
-	// of the store to others.
-	mostReading = 8
+	// of the store to others. One organization's streams have readingShare percent of the places.
+	mostReading, readingShare = 8, 50
 	// settleCheck is the interval at which a drain checks for remaining streams.
 	settleCheck = 10 * time.Millisecond
 )
 
-// ErrTooMany reports that this replica serves as many streams as allowed.
-var ErrTooMany = apierr.Unavailable("too many streams are open here; try again", nil)
+// Refusals of streams.
+var (
+	// ErrTooMany reports that this replica serves as many streams as allowed.
+	ErrTooMany = apierr.Unavailable("too many streams are open here; try again", nil)
+	// ErrShare reports that it serves as many streams of the organization as allowed.
+	ErrShare = &apierr.Error{
+		Kind: apierr.KindRateLimited, Reason: apierr.ReasonRateLimited, Class: apierr.ClassTransient, RetryAfter: 5 * time.Second,
+		Text: "the organization has as many streams open here as it may; try again when others have ended",
+	}
+)
 
 // Feed follows inboxes for the streams of this replica. A change is committed before its streams are notified. A
 // notification only means that there is something to read, so a lost one costs time and nothing else.
@@ -39,13 +48,12 @@ var ErrTooMany = apierr.Unavailable("too many streams are open here; try again",
 type Feed struct {
 	events  Events
 	log     *slog.Logger
-	most    int
-	reading chan struct{}
+	open    *fairshare.Pool
+	reading *fairshare.Places
 
 	mu       sync.Mutex
 	drained  bool
 	followed map[Address]*followed
-	streams  int // open
 	ending   int // ended, while their reader is notified
 }
 
@@ -56,9 +64,13 @@ type followed struct {
 	seq int64
 }
 
-// NewFeed returns a Feed of at most that many streams. Its Run must be running.
+// NewFeed returns a Feed of at most that many streams, of which one organization may have fairshare.DefaultPercent. Its
+// Run must be running.
 func NewFeed(events Events, most int, log *slog.Logger) *Feed {
-	return &Feed{events: events, log: log, most: most, reading: make(chan struct{}, mostReading), followed: map[Address]*followed{}}
+	return &Feed{
+		events: events, log: log, open: fairshare.New(int64(most), fairshare.DefaultPercent),
+		reading: fairshare.NewPlaces(mostReading, readingShare), followed: map[Address]*followed{},
+	}
 }
 
 // Notify wakes the streams of an inbox that has changed.
@@ -82,10 +94,12 @@ func (i *followed) notify() {
 func (f *Feed) join(s *Stream) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.streams >= f.most {
+	if !f.open.Acquire(s.at.Organization, 1) {
+		if f.open.Held() < f.open.Limit() {
+			return ErrShare
+		}
 		return ErrTooMany
 	}
-	f.streams++
 	inbox, ok := f.followed[s.at]
 	if !ok {
 		inbox = &followed{streams: make(map[*Stream]struct{}, 1)}
@@ -99,7 +113,7 @@ func (f *Feed) join(s *Stream) error {
 // leave removes a stream. The feed is not idle before closed has returned.
 func (f *Feed) leave(s *Stream, closed func()) {
 	f.count(func() {
-		f.streams--
+		f.open.Release(s.at.Organization, 1)
 		f.ending++
 		inbox := f.followed[s.at]
 		if delete(inbox.streams, s); len(inbox.streams) == 0 {
@@ -117,11 +131,7 @@ func (f *Feed) count(change func()) {
 }
 
 // Streams returns how many streams are open.
-func (f *Feed) Streams() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.streams
-}
+func (f *Feed) Streams() int { return int(f.open.Held()) }
 
 // Drain ends all streams, including later ones, and waits until their readers have been notified, at most until ctx
 // ends; they resume at another replica.
@@ -142,7 +152,7 @@ func (f *Feed) Drain(ctx context.Context) error {
 func (f *Feed) settle(ctx context.Context) error {
 	for {
 		var left int
-		f.count(func() { left = f.streams + f.ending })
+		f.count(func() { left = f.Streams() + f.ending })
 		if left == 0 {
 			return nil
 		}

@@ -260,12 +260,11 @@ func (s *Stream) catchUp() error {
 func (s *Stream) page() ([]Event, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, readTime)
 	defer cancel()
-	select {
-	case s.feed.reading <- struct{}{}:
-		defer func() { <-s.feed.reading }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait to read events: %w", ctx.Err())
+	release, err := s.feed.reading.Acquire(ctx, s.at.Organization)
+	if err != nil {
+		return nil, fmt.Errorf("wait to read events: %w", err)
 	}
+	defer release()
 	page, err := s.feed.events.Events(ctx, s.at, s.seq, pageSize)
 	for i, e := range page {
 		if e.Seq != s.seq+int64(i)+1 {

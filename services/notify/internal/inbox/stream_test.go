@@ -164,7 +164,7 @@ func TestFewReadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams = 200
 		c := &crowded{}
-		f := inbox.NewFeed(c, streams, nil)
+		f := inbox.NewFeed(c, 2*streams, nil)
 		var readers []*reader
 		for range streams {
 			stream, err := f.Open(t.Context(), ann, nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/schema"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -42,12 +43,14 @@ type Options struct {
 type Service struct {
 	o     Options
 	cache *schema.Cache
+	// turns are those of checks and of schemas that are compiled.
+	turns *fairshare.Processors
 	house []Type // in the order of their names
 }
 
 // NewService returns a Service.
 func NewService(o Options) *Service {
-	s := &Service{o: o, cache: schema.NewCache()}
+	s := &Service{o: o, cache: schema.NewCache(), turns: fairshare.NewProcessors()}
 	for _, t := range houseevent.Types() {
 		s.house = append(s.house, Type{
 			Name: t.Name, Description: t.Description, Schema: t.Schema, Validation: Off, Examples: [][]byte{t.Example}, House: true,
@@ -60,8 +63,9 @@ func NewService(o Options) *Service {
 // Put registers a type, or replaces what is registered of it; added reports which. An empty Validation is Reject.
 func (s *Service) Put(ctx context.Context, organization string, t Type) (put Type, added bool, err error) {
 	t.Validation = cmp.Or(t.Validation, Reject)
-	compiled, err := check(organization, t)
-	if err != nil {
+	var compiled *schema.Schema
+	busy := s.turns.Do(ctx, organization, func() { compiled, err = check(organization, t) })
+	if err = cmp.Or(busy, err); err != nil {
 		return Type{}, false, err
 	}
 	t.Updated = s.o.Now().UTC().Truncate(time.Microsecond)
@@ -166,7 +170,10 @@ func (s *Service) Check(ctx context.Context, organization, name string, payload 
 	if err != nil || !usable {
 		return Checked{}, err
 	}
-	violations := compiled.Check(payload)
+	var violations []schema.Violation
+	if err := s.turns.Do(ctx, organization, func() { violations = compiled.Check(payload) }); err != nil {
+		return Checked{}, err
+	}
 	switch {
 	case len(violations) == 0:
 		s.o.Observe(Valid)
@@ -193,7 +200,10 @@ func (s *Service) compiled(ctx context.Context, organization, name string, hash 
 	case err != nil:
 		return nil, false, fmt.Errorf("get schema: %w", err)
 	}
-	if compiled, err = schema.Compile(t.Schema); err != nil {
+	if busy := s.turns.Do(ctx, organization, func() { compiled, err = schema.Compile(t.Schema) }); busy != nil {
+		return nil, false, busy
+	}
+	if err != nil {
 		s.o.Observe(Failed)
 		s.o.Log.ErrorContext(ctx, "the schema of an event type can't be read; its events are not checked",
 			slog.String("organization", organization), slog.String("event_type", name), slog.String("error", err.Error()))

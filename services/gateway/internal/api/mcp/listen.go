@@ -58,7 +58,7 @@ func (x *exchange) listen(ctx context.Context) {
 	follows := follows{tools: x.handler.Tools, asker: x.asker, server: x.server, updated: func(uri string) {
 		x.notify(wire.MethodUpdated, map[string]any{"_meta": meta, "uri": uri})
 	}}
-	begin := func(notice.State) {
+	begin := func() {
 		accepted := make(map[string]any)
 		for _, kind := range of {
 			accepted[listed[kind].wanted] = true
@@ -74,7 +74,7 @@ func (x *exchange) listen(ctx context.Context) {
 	}
 	var err error
 	if len(of) == 0 && len(wanted.uris) == 0 && len(wanted.tasks) == 0 {
-		begin(notice.State{})
+		begin()
 	} else {
 		err = x.handler.Notices.Listen(ctx, &notice.Listener{
 			Asker: x.asker, Server: x.server, Of: of, Begin: begin,

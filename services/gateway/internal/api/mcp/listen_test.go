@@ -35,7 +35,7 @@ func (n *notices) Listen(ctx context.Context, l *notice.Listener) error {
 	if n.early != nil {
 		return n.early
 	}
-	l.Begin(l.Known)
+	l.Begin()
 	n.asked <- l
 	select {
 	case <-n.goOn:

@@ -57,9 +57,11 @@ func (s *noticeStream) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithDeadline(r.Context(), s.session.Expires)
 	defer cancel()
 	var following errgroup.Group
+	known := notice.ParseID(r.Header.Get(wire.HeaderLastEvent))
 	err := s.handler.Notices.Listen(ctx, &notice.Listener{
-		Asker: s.asker, Server: s.server, Of: s.handler.offered(s.asker, s.server), Known: notice.ParseID(r.Header.Get(wire.HeaderLastEvent)),
-		Begin: func(known notice.State) {
+		Asker: s.asker, Server: s.server, Of: s.handler.offered(s.asker, s.server), Known: known,
+		Learned: func(known notice.State) { s.mark(known) },
+		Begin: func() {
 			s.begin(s.handler.Events(w), known)
 			if s.handler.Subscriptions != nil {
 				following.Go(panics.Guard(func() error {
@@ -90,11 +92,19 @@ func (s *noticeStream) begin(events Events, known notice.State) {
 	s.mu.Lock()
 	s.events = events
 	s.mu.Unlock()
-	first := ": listening\n\n"
-	if s.session.Version == wire.Legacy20251125 { // Older clients take an event without data for a message.
-		first = "id: " + known.ID() + "\ndata:\n\n"
+	if !s.mark(known) {
+		s.send([]byte(": listening\n\n"))
 	}
-	s.send([]byte(first))
+}
+
+// mark sends the known state as the id of an event without data. It reports false for older clients, which would take
+// the event for a message.
+func (s *noticeStream) mark(known notice.State) bool {
+	if s.session.Version != wire.Legacy20251125 {
+		return false
+	}
+	s.send([]byte("id: " + known.ID() + "\ndata:\n\n"))
+	return true
 }
 
 func (s *noticeStream) send(text []byte) {

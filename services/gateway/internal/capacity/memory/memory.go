@@ -12,7 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 // Weight is how many times a byte of an answer is charged: it is in memory once as it was received, and once more as it
@@ -83,6 +83,14 @@ func (b *Budget) Open(organization string, largest int64) *Hold {
 		h.spare.Store(b.spare)
 	}
 	return h
+}
+
+// Organization returns the organization that the request is of; empty for nil.
+func (h *Hold) Organization() string {
+	if h == nil {
+		return ""
+	}
+	return h.organization
 }
 
 // Charge takes memory for n bytes that are about to be read. The error is ErrFull.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 func TestReadAll(t *testing.T) {

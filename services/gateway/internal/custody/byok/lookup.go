@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"switchyard.dev/services/platform/fairshare"
 )
 
 const (
@@ -17,8 +19,9 @@ const (
 	absentFor = 100 * time.Millisecond
 	// maxAbsent bounds the number of cached absences.
 	maxAbsent = 4096
-	// maxLookups bounds the number of concurrent lookups.
-	maxLookups = 4
+	// maxLookups bounds the number of concurrent lookups, lookupShare is the percentage of them that one organization may
+	// have.
+	maxLookups, lookupShare = 4, 50
 )
 
 // place identifies a configuration.
@@ -29,14 +32,14 @@ type place struct{ organization, provider string }
 // name an absent configuration cost the store little, however many they are.
 type lookups struct {
 	flights singleflight.Group
-	slots   chan struct{}
+	places  *fairshare.Places
 
 	mu     sync.Mutex
 	absent map[place]time.Time // when it was found to be absent
 }
 
 func newLookups() *lookups {
-	return &lookups{slots: make(chan struct{}, maxLookups), absent: make(map[place]time.Time)}
+	return &lookups{places: fairshare.NewPlaces(maxLookups, lookupShare), absent: make(map[place]time.Time)}
 }
 
 // isAbsent reports whether a lookup found no configuration less than absentFor ago.
@@ -81,12 +84,11 @@ func (c *Cache) lookup(ctx context.Context, at place) *entry {
 
 // fetch queries the store, and keeps the configuration until the feed delivers it.
 func (c *Cache) fetch(ctx context.Context, at place) *entry {
-	select {
-	case c.lookups.slots <- struct{}{}:
-	case <-ctx.Done():
+	release, err := c.lookups.places.Acquire(ctx, at.organization)
+	if err != nil {
 		return nil
 	}
-	defer func() { <-c.lookups.slots }()
+	defer release()
 	if c.lookups.isAbsent(at, time.Now()) { // The lookup before this one found it absent.
 		return nil
 	}

@@ -35,6 +35,8 @@ type Identity struct {
 	source  Source
 	owner   string
 	warm    bool // renewed whether it is used or not
+	// organization is who has a share of the renewals; empty for the fleet.
+	organization string
 
 	present atomic.Pointer[granted]
 	used    atomic.Int64 // Unix seconds of the last use

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -34,6 +35,8 @@ type Manager struct {
 	exchanges metric.Int64Counter
 	// wake makes Run look again for what is due.
 	wake chan struct{}
+	// fleetTurns are those of the fleet's renewals, turns those of organizations'.
+	fleetTurns, turns *fairshare.Pool
 
 	mu sync.Mutex
 	// identities are those that something still holds. The Manager doesn't: when a policy goes, its identities go.
@@ -43,6 +46,7 @@ type Manager struct {
 // NewManager returns a Manager without identities.
 func NewManager(o Options) (*Manager, error) {
 	m := &Manager{Options: o, wake: make(chan struct{}, 1), identities: make(map[key]weak.Pointer[Identity])}
+	m.fleetTurns, m.turns = fairshare.New(renewers, 100), fairshare.New(renewers, renewerShare)
 	if o.Meter == nil {
 		return m, nil
 	}
@@ -129,16 +133,17 @@ func (m *Manager) Own(c Config) (*Identity, error) { return m.identity(c, ownerO
 // KindOAuth is the kind of identities that are no cloud's: clients of OAuth at tool servers.
 const KindOAuth = "oauth"
 
-// Client returns the identity of a client of OAuth with a source of its own; the same one for the same name while
-// something holds it. It is exchanged and renewed as those of Own.
-func (m *Manager) Client(name string, source Source) *Identity {
+// Client returns the identity of an organization's client of OAuth with a source of its own; the same one for the same
+// name while something holds it. It is exchanged and renewed as those of Own.
+func (m *Manager) Client(organization, name string, source Source) *Identity {
 	k := key(sha256.Sum256([]byte(KindOAuth + "\x00" + name)))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := m.identities[k].Value(); i != nil {
 		return i
 	}
-	i := &Identity{manager: m, kind: KindOAuth, source: source, owner: ownerTools, fingerprint: m.Fingerprint(secret.New(name))}
+	i := &Identity{manager: m, kind: KindOAuth, source: source, owner: ownerTools, organization: organization,
+		fingerprint: m.Fingerprint(secret.New(name))}
 	m.identities[k] = weak.Make(i)
 	return i
 }
@@ -158,6 +163,9 @@ func (m *Manager) identity(c Config, owner string, warm bool) (*Identity, error)
 		return nil, err
 	}
 	i := newIdentity(m, c, source, owner, warm)
+	if owner == ownerOwn {
+		i.organization = i.fingerprint // An organization has few of them, and the token servers are those of clouds.
+	}
 	m.identities[k] = weak.Make(i)
 	m.look()
 	return i, nil

@@ -44,11 +44,17 @@ func newTokenServer(life time.Duration) *tokenServer {
 	return &tokenServer{life: life, start: time.Now()}
 }
 
+func (s *tokenServer) delay() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takes
+}
+
 func (s *tokenServer) Exchange(ctx context.Context) (Grant, error) {
 	select {
 	case <-ctx.Done():
 		return Grant{}, ctx.Err()
-	case <-time.After(s.takes):
+	case <-time.After(s.delay()):
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

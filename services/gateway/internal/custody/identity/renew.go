@@ -2,14 +2,14 @@ package identity
 
 import (
 	"context"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
-	// renewers is the number of identities that are renewed concurrently.
-	renewers = 8
+	// renewers is the number of the fleet's identities that are renewed concurrently. As many of organizations are, and
+	// renewerShare percent of these may be of one organization.
+	renewers, renewerShare = 8, 25
 	// maxPause is the longest that Run waits before it looks again; minPause the shortest.
 	maxPause = time.Minute
 	minPause = 10 * time.Millisecond
@@ -17,9 +17,8 @@ const (
 
 // Run renews the credentials of identities before they end, until ctx ends. It returns nil.
 func (m *Manager) Run(ctx context.Context) error {
-	var group errgroup.Group
-	group.SetLimit(renewers)
-	defer group.Wait() //nolint:errcheck // None of the functions returns an error.
+	var group sync.WaitGroup
+	defer group.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -34,7 +33,7 @@ func (m *Manager) Run(ctx context.Context) error {
 }
 
 // renew begins the exchanges that are due and returns how long to wait for the next one.
-func (m *Manager) renew(ctx context.Context, group *errgroup.Group, now time.Time) time.Duration {
+func (m *Manager) renew(ctx context.Context, group *sync.WaitGroup, now time.Time) time.Duration {
 	pause := maxPause
 	for _, i := range m.all() {
 		at, ok := i.due(now)
@@ -52,15 +51,19 @@ func (m *Manager) renew(ctx context.Context, group *errgroup.Group, now time.Tim
 }
 
 // begin exchanges an identity in the background. If there is no room, the next one to end makes Run look again.
-func (m *Manager) begin(ctx context.Context, group *errgroup.Group, i *Identity) {
+func (m *Manager) begin(ctx context.Context, group *sync.WaitGroup, i *Identity) {
+	turns := m.turns
+	if i.owner == ownerFleet {
+		turns = m.fleetTurns
+	}
+	if !turns.Acquire(i.organization, 1) {
+		return
+	}
 	i.running.Store(true)
-	begun := group.TryGo(func() error {
+	group.Go(func() {
 		defer m.look()
+		defer turns.Release(i.organization, 1)
 		defer i.running.Store(false)
 		_, _, _ = i.flight.Do("", func() (any, error) { return nil, i.exchange(ctx) })
-		return nil
 	})
-	if !begun {
-		i.running.Store(false)
-	}
 }

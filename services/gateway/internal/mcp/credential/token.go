@@ -82,7 +82,7 @@ func (t *tokens) of(server *toolserver.Server) *client {
 	of := *server
 	source := t.client.Source(&of, func(ctx context.Context) (secret.Value, error) { return t.read(ctx, &of) })
 	made := &client{source: source}
-	made.identity = t.identities.Client(fmt.Sprintf("%q %q %d", server.Organization, server.ID, server.Version), source)
+	made.identity = t.identities.Client(server.Organization, fmt.Sprintf("%q %q %d", server.Organization, server.ID, server.Version), source)
 	t.entries.Add(k, made)
 	return made
 }

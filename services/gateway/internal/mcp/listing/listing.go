@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// workers is how many servers a replica lists at once, besides those that a caller asks for.
-	workers = 4
+	// workers is how many servers a replica lists at once, and share how many of them may be of one organization. Those
+	// that a caller asks for come on top.
+	workers, share = 16, 4
 	// turnEvery is how often a replica looks for listings that are due, useEvery how often it reports uses.
 	turnEvery, useEvery = time.Second, 10 * time.Second
 	// listTime bounds a listing, hold is how long a replica has it for itself.
@@ -93,8 +94,8 @@ var ErrLost = errors.New("another replica lists the server")
 
 // Store stores listings.
 type Store interface {
-	// Claim gives the replica a listing that is due; false for none.
-	Claim(ctx context.Context, hold time.Duration) (Claim, bool, error)
+	// Claim gives the replica a listing that is due, of none of the organizations in full; false for none.
+	Claim(ctx context.Context, hold time.Duration, full []string) (Claim, bool, error)
 	// ClaimOf gives the replica the listing of a server; false while another one has it.
 	ClaimOf(ctx context.Context, key toolserver.Key, hold time.Duration) (Claim, bool, error)
 	// Settle stores a listing with what it changes (definition.Decide). The audit entry gets its details, and is stored if
@@ -122,13 +123,18 @@ type Refresher struct {
 
 	wake chan struct{}
 
+	// listings are those under way that no caller waits for.
+	listings sync.WaitGroup
+
 	mu   sync.Mutex
 	used map[toolserver.Key]struct{}
+	// working counts the listings under way, by organization.
+	working map[string]int
 }
 
 // New returns a Refresher.
 func New(o Options) *Refresher {
-	return &Refresher{Options: o, wake: make(chan struct{}, 1), used: make(map[toolserver.Key]struct{})}
+	return &Refresher{Options: o, wake: make(chan struct{}, 1), used: make(map[toolserver.Key]struct{}), working: make(map[string]int)}
 }
 
 // Wake makes the replica look for listings that are due now.
@@ -182,30 +188,66 @@ func (r *Refresher) Refresh(ctx context.Context, key toolserver.Key) error {
 // Run lists servers until ctx ends. It is a part of the service's lifecycle.
 func (r *Refresher) Run(ctx context.Context) error {
 	var group errgroup.Group
-	for range workers {
-		turns := lifecycle.Repeat{Every: turnEvery, Wake: r.wake, Log: r.Log, Name: "tool listings", Do: r.turn}
-		group.Go(func() error { return turns.Run(ctx) })
-	}
+	turns := lifecycle.Repeat{Every: turnEvery, Wake: r.wake, Log: r.Log, Name: "tool listings", Do: r.turn}
+	group.Go(func() error { return turns.Run(ctx) })
 	uses := lifecycle.Repeat{Every: useEvery, Log: r.Log, Name: "uses of tool servers", Do: r.reportUses}
 	group.Go(func() error { return uses.Run(ctx) })
 	err := group.Wait()
+	r.listings.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 	defer cancel()
 	return errors.Join(err, r.reportUses(last))
 }
 
-// turn lists servers until none is due.
+// turn begins listings until none is due or the workers are busy. A listing that ends makes the next turn.
 func (r *Refresher) turn(ctx context.Context) error {
 	for ctx.Err() == nil {
-		claim, ok, err := r.Store.Claim(ctx, hold)
+		free, full := r.occupied()
+		if !free {
+			return nil
+		}
+		claim, ok, err := r.Store.Claim(ctx, hold, full)
 		if err != nil || !ok {
 			return err
 		}
-		if err := r.list(ctx, &claim); err != nil && !errors.Is(err, ErrLost) {
-			return err
-		}
+		r.begin(ctx, &claim)
 	}
 	return nil
+}
+
+// occupied reports whether a worker is free, and returns the organizations that have their share of the workers.
+func (r *Refresher) occupied() (free bool, full []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	total := 0
+	for organization, n := range r.working {
+		if total += n; n >= share {
+			full = append(full, organization)
+		}
+	}
+	return total < workers, full
+}
+
+// begin makes a claimed listing in the background.
+func (r *Refresher) begin(ctx context.Context, c *Claim) {
+	r.occupy(c.Server.Organization, 1)
+	r.listings.Go(func() {
+		defer r.Wake()
+		defer r.occupy(c.Server.Organization, -1)
+		err := lifecycle.Protect(ctx, "tool listing", func() error { return r.list(ctx, c) })
+		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrLost) {
+			r.Log.ErrorContext(ctx, "a tool listing can't be stored", slog.String("organization", c.Server.Organization),
+				slog.String("server_id", c.Server.ID), slog.String("error", err.Error()))
+		}
+	})
+}
+
+func (r *Refresher) occupy(organization string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.working[organization] += n; r.working[organization] == 0 {
+		delete(r.working, organization)
+	}
 }
 
 // list makes a claimed listing.

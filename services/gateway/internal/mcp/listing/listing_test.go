@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,14 +37,15 @@ type store struct {
 	busy    bool
 }
 
-func (s *store) Claim(context.Context, time.Duration) (Claim, bool, error) {
+func (s *store) Claim(_ context.Context, _ time.Duration, full []string) (Claim, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil || len(s.due) == 0 {
+	i := slices.IndexFunc(s.due, func(server toolserver.Server) bool { return !slices.Contains(full, server.Organization) })
+	if s.err != nil || i < 0 {
 		return Claim{}, false, s.err
 	}
-	c := Claim{Server: s.due[0], Failures: len(s.failed)}
-	s.due = s.due[1:]
+	c := Claim{Server: s.due[i], Failures: len(s.failed)}
+	s.due = slices.Delete(s.due, i, i+1)
 	return c, true, nil
 }
 
@@ -178,6 +180,48 @@ func TestListingEnds(t *testing.T) {
 		start := time.Now()
 		if err := r.Refresh(t.Context(), toolserver.Key{ID: "s"}); err != nil || time.Since(start) != listTime || s.failed[0].Class != ClassTimeout {
 			t.Errorf("%v after %v: %+v", err, time.Since(start), s.failed)
+		}
+	})
+}
+
+// Servers of one organization that never answer keep no worker from another's.
+func TestOrganizationHasItsShareOfWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		for i := range 200 {
+			s.due = append(s.due, toolserver.Server{Organization: "hostile", ID: fmt.Sprint(i)})
+		}
+		s.due = append(s.due, toolserver.Server{Organization: "acme", ID: "files"})
+		var hanging, most int
+		r := refresher(s, func(ctx context.Context, server *toolserver.Server) (definition.Listing, error) {
+			if server.Organization == "acme" {
+				return one("{}"), nil
+			}
+			s.put(func() { hanging++; most = max(most, hanging) })
+			<-ctx.Done()
+			s.put(func() { hanging-- })
+			return definition.Listing{}, ctx.Err()
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		time.Sleep(turnEvery)
+		synctest.Wait()
+		s.put(func() {
+			if len(s.settled) != 1 || s.settled[0].Server.Organization != "acme" {
+				t.Errorf("beside hanging servers %d were listed within %v, want the other organization's", len(s.settled), turnEvery)
+			}
+		})
+		time.Sleep(2 * listTime) // Those that end make room for the organization's next ones.
+		synctest.Wait()
+		s.put(func() {
+			if most != share || len(s.failed) != 2*share {
+				t.Errorf("%d listings at once, %d ended; want %d and %d", most, len(s.failed), share, 2*share)
+			}
+		})
+		stop()
+		if err := <-done; err != nil || len(r.working) > 0 {
+			t.Errorf("%v, %d organizations are left", err, len(r.working))
 		}
 	})
 }

@@ -16,13 +16,17 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 // Bounds of streams on one replica, and times.
 const (
 	maxStreams, maxOrganization, maxPrincipal = 1000, 100, 10
-	// checkers is how many lists are compared at once.
-	checkers = 4
+	// checkers is how many listeners' lists are compared at once, and checkShare the percentage of them that one
+	// organization may have.
+	checkers, checkShare = 16, 25
+	// hangAfter is the age of a comparison after which no other listener of the same organization and server begins one.
+	hangAfter = 2 * time.Second
 	// checkEvery is how often lists are compared without a change, more or less checkJitter; restEach is the least time
 	// between two comparisons for one listener.
 	checkEvery, checkJitter, restEach = time.Minute, 10 * time.Second, time.Second
@@ -88,9 +92,10 @@ type Listener struct {
 	Of []toolcall.Listed
 	// Known is what the caller knew when it last listened.
 	Known State
-	// Begin is called once, when the stream begins, with what is known then; Changed for each list that has changed, with
-	// what is known afterwards.
-	Begin   func(State)
+	// Begin is called once, before lists are compared. Learned is called with what the listener knows once that is more
+	// than Known; nil ignores it. Changed is called for each list that has changed, with what is known afterwards.
+	Begin   func()
+	Learned func(State)
 	Changed func(toolcall.Listed, State)
 }
 
@@ -99,7 +104,7 @@ type Hub struct {
 	lists     Lists
 	admission Admission
 	random    func() float64 // spreads the comparisons of streams
-	checking  chan struct{}
+	checking  *fairshare.Places
 	ended     chan struct{}
 
 	mu      sync.Mutex
@@ -107,13 +112,18 @@ type Hub struct {
 	drained bool
 	streams int
 	counts  map[string]int // by organization, and by principal
+	// comparing has when the oldest comparison under way of each organization and server began.
+	comparing map[subject]time.Time
 }
+
+// subject is what a comparison is about.
+type subject struct{ organization, server string }
 
 // NewHub returns a Hub without streams.
 func NewHub(lists Lists, admission Admission) *Hub {
 	return &Hub{
-		lists: lists, admission: admission, random: rand.Float64, checking: make(chan struct{}, checkers), ended: make(chan struct{}),
-		moved: make(chan struct{}), counts: make(map[string]int),
+		lists: lists, admission: admission, random: rand.Float64, checking: fairshare.NewPlaces(checkers, checkShare), ended: make(chan struct{}),
+		moved: make(chan struct{}), counts: make(map[string]int), comparing: make(map[subject]time.Time),
 	}
 }
 
@@ -192,14 +202,11 @@ func (h *Hub) Listen(ctx context.Context, l *Listener) error {
 	ctx, cancel := context.WithTimeout(grant.Context(), life)
 	defer cancel()
 	moved := h.signal()
-	now := h.compare(ctx, l, l.Known)
-	if ctx.Err() == nil {
-		l.Begin(l.Known.or(now))
-	}
-	state := l.announce(l.Known, now)
+	l.Begin()
+	state := l.announce(l.Known, h.compare(ctx, l, l.Known), closed(moved))
 	for h.wait(ctx, moved) {
 		moved = h.signal()
-		state = l.announce(state, h.compare(ctx, l, state))
+		state = l.announce(state, h.compare(ctx, l, state), false)
 	}
 	if cause := admission.Termination(ctx); cause != nil {
 		return cause
@@ -230,14 +237,33 @@ func (h *Hub) sleep(ctx context.Context, span time.Duration, moved <-chan struct
 	return true
 }
 
-// compare returns the digests of the lists as they are now. Those that can't be read as a whole stay as they are known.
-func (h *Hub) compare(ctx context.Context, l *Listener, known State) State {
+func closed(moved <-chan struct{}) bool {
 	select {
-	case h.checking <- struct{}{}:
-	case <-ctx.Done():
+	case <-moved:
+		return true
+	default:
+		return false
+	}
+}
+
+// compare returns the digests of the lists as they are now. Those that can't be read as a whole stay as they are known,
+// as do all while another listener's comparison hangs at the server.
+func (h *Hub) compare(ctx context.Context, l *Listener, known State) State {
+	waiting, cancel := context.WithTimeout(ctx, checkEvery)
+	defer cancel()
+	release, err := h.checking.Acquire(waiting, l.Asker.Organization)
+	if err != nil {
 		return known
 	}
-	defer func() { <-h.checking }()
+	defer release()
+	about := subject{l.Asker.Organization, l.Server}
+	first, hangs := h.compares(about)
+	if hangs {
+		return known
+	}
+	if first {
+		defer h.compared(about)
+	}
 	for _, of := range l.Of {
 		if digest, whole, err := h.lists.Digest(ctx, l.Asker, l.Server, of); err == nil && whole {
 			known[of] = digest
@@ -246,16 +272,38 @@ func (h *Hub) compare(ctx context.Context, l *Listener, known State) State {
 	return known
 }
 
-// announce calls back for each list whose digest was known and is another one now, and returns what is known then.
-func (l *Listener) announce(before, now State) State {
-	before = before.or(now)
+// compares notes the beginning of a comparison. It reports whether no other one of the same subject is under way, and
+// whether one is that hangs.
+func (h *Hub) compares(about subject) (first, hangs bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since, other := h.comparing[about]
+	if !other {
+		h.comparing[about] = time.Now()
+	}
+	return !other, other && time.Since(since) >= hangAfter
+}
+
+func (h *Hub) compared(about subject) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.comparing, about)
+}
+
+// announce calls back for what the listener learns, and for each list whose digest was known and is another one now. It
+// returns what is known then. With moved, a list that was unknown may have changed since the stream began, too.
+func (l *Listener) announce(before, now State, moved bool) State {
+	after := before.or(now)
+	if after != before && l.Learned != nil {
+		l.Learned(after)
+	}
 	for _, of := range l.Of {
-		if before[of] != now[of] {
-			before[of] = now[of]
-			l.Changed(of, before)
+		if after[of] != now[of] || moved && before[of] == 0 && now[of] != 0 {
+			after[of] = now[of]
+			l.Changed(of, after)
 		}
 	}
-	return before
+	return after
 }
 
 // or returns the state with what is unknown from another one.

@@ -81,10 +81,15 @@ type listening struct {
 }
 
 func listen(ctx context.Context, h *Hub, known State) *listening {
+	return listenAs(ctx, h, known, &toolcall.Asker{Organization: "acme", User: "ann"})
+}
+
+func listenAs(ctx context.Context, h *Hub, known State, asker *toolcall.Asker) *listening {
 	l := &listening{done: make(chan struct{})}
 	l.Listener = Listener{
-		Asker: &toolcall.Asker{Organization: "acme", User: "ann"}, Of: all, Known: known,
-		Begin: func(s State) { l.said, l.last = append(l.said, "begin"), s },
+		Asker: asker, Of: all, Known: known,
+		Begin:   func() { l.said, l.last = append(l.said, "begin"), known },
+		Learned: func(s State) { l.last = s },
 		Changed: func(of toolcall.Listed, s State) {
 			l.said, l.last = append(l.said, []string{"tools", "resources", "prompts"}[of]), s
 		},

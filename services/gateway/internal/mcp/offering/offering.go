@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// keepFor is how long a list is used, pauseFor how long a server whose list failed is not asked again.
+	// keepFor is how long a list is used, and how long a server that did not answer in time is not asked again; pauseFor
+	// how long one whose list failed is not asked again.
 	keepFor, pauseFor = 15 * time.Second, 3 * time.Second
 	// listTime bounds the wait for a list.
 	listTime = 10 * time.Second
@@ -52,6 +53,7 @@ type list struct {
 	// The Cache's lock guards what follows.
 	items  []upstream.Item
 	err    error
+	hung   bool // the server did not answer in time
 	at     time.Time
 	stale  bool
 	size   int
@@ -72,6 +74,7 @@ func New(lister Lister) *Cache {
 func (c *Cache) Of(ctx context.Context, organization string, server *toolserver.Server, of upstream.Offer) ([]upstream.Item, error) {
 	at := key{server.Key(), server.Version, organization, of}
 	l := c.at(at)
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	if items, ok, err := c.fresh(l); ok {
@@ -87,10 +90,10 @@ func (c *Cache) Of(ctx context.Context, organization string, server *toolserver.
 		return items, err
 	}
 	items, err := c.lister.Offered(ctx, server, organization, of)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && caller.Err() != nil {
 		return nil, err // Perhaps this caller's impatience.
 	}
-	c.put(l, items, err)
+	c.put(l, items, err, ctx.Err() != nil)
 	return items, err
 }
 
@@ -114,21 +117,23 @@ func (c *Cache) fresh(l *list) (items []upstream.Item, ok bool, err error) {
 	switch {
 	case l.at.IsZero():
 		return nil, false, nil
+	case l.hung:
+		return nil, age < keepFor, l.err
 	case l.err != nil:
 		return nil, age < pauseFor, l.err
 	}
 	return l.items, !l.stale && age < keepFor, nil
 }
 
-// put keeps what a server answered.
-func (c *Cache) put(l *list, items []upstream.Item, err error) {
+// put keeps what a server answered, or that it hung.
+func (c *Cache) put(l *list, items []upstream.Item, err error, hung bool) {
 	size := 0
 	for i := range items {
 		size += len(items[i].Key) + len(items[i].Text)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.items, l.err, l.at, l.stale = items, err, time.Now(), false
+	l.items, l.err, l.hung, l.at, l.stale = items, err, err != nil && hung, time.Now(), false
 	if l.forgot {
 		return
 	}

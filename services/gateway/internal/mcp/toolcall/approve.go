@@ -177,7 +177,7 @@ func (x *execution) recheck(ctx context.Context, f *facts) error {
 	if err := x.define(ctx, f); err != nil {
 		return err
 	}
-	violations, err := x.caller.schemas.check(x.definition, x.arguments)
+	violations, err := x.caller.schemas.check(ctx, x.request.Organization, x.definition, x.arguments)
 	switch {
 	case err != nil:
 		return err

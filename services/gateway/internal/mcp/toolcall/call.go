@@ -131,7 +131,7 @@ func (x *execution) serve(ctx context.Context) (upstream.Result, error) {
 	if err := x.authorize(ctx, &f); err != nil {
 		return upstream.Result{}, err
 	}
-	violations, err := x.caller.schemas.check(x.definition, x.arguments)
+	violations, err := x.caller.schemas.check(ctx, x.request.Organization, x.definition, x.arguments)
 	switch {
 	case err != nil:
 		return upstream.Result{}, err

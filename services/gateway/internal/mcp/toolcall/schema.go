@@ -1,6 +1,8 @@
 package toolcall
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -9,13 +11,18 @@ import (
 
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/schema"
 )
 
-// schemas keeps the compiled schemas of arguments, by the digests of their definitions.
-type schemas struct{ cache *schema.Cache }
+// schemas keeps the compiled schemas of arguments, by the digests of their definitions. Checks of one organization keep
+// its share of the processors busy.
+type schemas struct {
+	cache *schema.Cache
+	turns *fairshare.Processors
+}
 
-func newSchemas() schemas { return schemas{schema.NewCache()} }
+func newSchemas() schemas { return schemas{schema.NewCache(), fairshare.NewProcessors()} }
 
 // errNoSchema is the error of a definition whose schema of arguments can't be used.
 var errNoSchema = denied(definition.ReasonUnreviewed, "inputSchema: can't be checked against; the server has to change it, and the definition to be reviewed again")
@@ -24,12 +31,14 @@ var errNoSchema = denied(definition.ReasonUnreviewed, "inputSchema: can't be che
 const maxRule = 400
 
 // check returns what breaks the schema of a tool's arguments; nothing if they are as it wants them.
-func (s schemas) check(tool *definition.Reviewed, arguments []byte) ([]schema.Violation, error) {
-	compiled, err := s.of(tool)
-	if err != nil || compiled == nil {
-		return nil, err
-	}
-	return compiled.Check(arguments), nil
+func (s schemas) check(ctx context.Context, organization string, tool *definition.Reviewed, arguments []byte) (violations []schema.Violation, err error) {
+	busy := s.turns.Do(ctx, organization, func() {
+		var compiled *schema.Schema
+		if compiled, err = s.of(tool); err == nil && compiled != nil {
+			violations = compiled.Check(arguments)
+		}
+	})
+	return violations, cmp.Or(busy, err)
 }
 
 // of returns the compiled schema of a tool; nil for a tool without one.

@@ -21,7 +21,7 @@ func TestDialectsOfSchemas(t *testing.T) {
 		checked := newSchemas()
 		tool := &definition.Reviewed{Definition: definition.Definition{Text: json.RawMessage(`{"name":"a","inputSchema":` + schema + `}`)}}
 		for arguments, broken := range map[string]int{`{"n":[1],"m":0}`: 0, `{"n":[2],"m":0}`: 1, `{"n":[1]}`: 1} {
-			violations, err := checked.check(tool, []byte(arguments))
+			violations, err := checked.check(t.Context(), "acme", tool, []byte(arguments))
 			e, refused := errors.AsType[*apierr.Error](err)
 			switch {
 			case refused != (want != ""), refused && (e.Reason != definition.ReasonUnreviewed || !strings.HasPrefix(e.Text, want)):

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -116,8 +117,27 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 		p.renew = func(ctx context.Context, refused *header) (bool, error) { return c.renew(ctx, server, l, refused) }
 	}
 	p.lastUse.Store(now.UnixNano())
-	c.peers.Add(key, p)
+	c.keep(key, p)
 	return p, nil
+}
+
+// organization returns whose session it is: the caller's, since servers may be for all organizations.
+func (k *peerKey) organization() string { return cmp.Or(k.asker, k.server.Organization) }
+
+// keep adds a peer. An organization with its share of peers gives up the one that it has not used for longest. The
+// caller holds mu.
+func (c *Client) keep(key peerKey, p *peer) {
+	organization := key.organization()
+	if c.peersOf[organization] >= maxOrganizationPeers {
+		for _, old := range c.peers.Keys() { // The oldest first.
+			if old.organization() == organization {
+				c.peers.Remove(old)
+				break
+			}
+		}
+	}
+	c.peers.Add(key, p)
+	c.peersOf[organization]++
 }
 
 // shared returns the key of the peer that serves a key: what may be asked makes no difference to a modern server. The
@@ -203,8 +223,12 @@ func (p *peer) renewed(ctx context.Context, refused *header, again bool, err err
 	return again, err
 }
 
-// end ends the session of a peer that is forgotten.
-func (c *Client) end(_ peerKey, p *peer) {
+// end ends the session of a peer that is forgotten. The caller holds mu.
+func (c *Client) end(key peerKey, p *peer) {
+	organization := key.organization()
+	if c.peersOf[organization]--; c.peersOf[organization] == 0 {
+		delete(c.peersOf, organization)
+	}
 	if s := p.session.Swap(nil); s != nil {
 		c.later(func(ctx context.Context) { p.link.end(ctx, s) })
 	}

@@ -58,8 +58,9 @@ const (
 )
 
 const (
-	// maxPeers bounds the sessions that are kept.
-	maxPeers = 4096
+	// maxPeers bounds the sessions that are kept, maxOrganizationPeers those of one organization: its next one takes the
+	// place of the one that it has not used for longest.
+	maxPeers, maxOrganizationPeers = 4096, 1024
 	// maxSubscribed bounds the sessions that follow resources, maxPeerSubscribed those of an organization at one server.
 	maxSubscribed, maxPeerSubscribed = 256, 32
 	// maxNotices bounds the notices that wait; notifiers send that many at a time.
@@ -116,6 +117,8 @@ type Client struct {
 
 	mu    sync.Mutex
 	peers *simplelru.LRU[peerKey, *peer]
+	// peersOf counts the sessions that are kept, by organization.
+	peersOf map[string]int
 	// subscribed counts the sessions that follow resources, by their peers, and in all under the zero key.
 	subscribed map[peerKey]int
 }
@@ -138,7 +141,7 @@ func New(o Options) (*Client, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		options: o, guard: guard, notices: make(chan notice, maxNotices), subscribed: make(map[peerKey]int),
+		options: o, guard: guard, notices: make(chan notice, maxNotices), subscribed: make(map[peerKey]int), peersOf: make(map[string]int),
 	}
 	c.peers, _ = simplelru.NewLRU(maxPeers, c.end) // It fails for a size below 1 only.
 	// A pool whose connections serve one request at a time, and no further one once a server has sent more than was

@@ -37,13 +37,18 @@ SET held_until = now() + make_interval(secs => $1::double precision),
     due_at = now() + make_interval(secs => $1), lease = lease + 1
 WHERE (organization_id, server_id) IN (
     SELECT l.organization_id, l.server_id FROM tool_listing AS l
-    WHERE l.due_at <= now() AND l.held_until <= now()
+    WHERE l.due_at <= now() AND l.held_until <= now() AND l.organization_id <> ALL ($2::text[])
     ORDER BY l.due_at
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 )
 RETURNING organization_id, server_id, digest, failures, lease
 `
+
+type ClaimToolListingParams struct {
+	HoldSeconds       float64
+	FullOrganizations []string
+}
 
 type ClaimToolListingRow struct {
 	OrganizationID string
@@ -53,10 +58,10 @@ type ClaimToolListingRow struct {
 	Lease          int64
 }
 
-// ClaimToolListing gives a replica the listing that is due for the longest. Claims go by this clock alone, since those of
-// replicas differ. A listing that is not settled is due again when its hold ends.
-func (q *Queries) ClaimToolListing(ctx context.Context, holdSeconds float64) (ClaimToolListingRow, error) {
-	row := q.db.QueryRow(ctx, claimToolListing, holdSeconds)
+// ClaimToolListing gives a replica the listing that is due for the longest, except those of some organizations. Claims go
+// by this clock alone, since those of replicas differ. A listing that is not settled is due again when its hold ends.
+func (q *Queries) ClaimToolListing(ctx context.Context, arg ClaimToolListingParams) (ClaimToolListingRow, error) {
+	row := q.db.QueryRow(ctx, claimToolListing, arg.HoldSeconds, arg.FullOrganizations)
 	var i ClaimToolListingRow
 	err := row.Scan(
 		&i.OrganizationID,

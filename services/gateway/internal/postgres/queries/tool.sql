@@ -156,14 +156,14 @@ WHERE organization_id = @organization_id AND server_id = @server_id AND status =
 ORDER BY tool;
 
 -- name: ClaimToolListing :one
--- ClaimToolListing gives a replica the listing that is due for the longest. Claims go by this clock alone, since those of
--- replicas differ. A listing that is not settled is due again when its hold ends.
+-- ClaimToolListing gives a replica the listing that is due for the longest, except those of some organizations. Claims go
+-- by this clock alone, since those of replicas differ. A listing that is not settled is due again when its hold ends.
 UPDATE tool_listing
 SET held_until = now() + make_interval(secs => @hold_seconds::double precision),
     due_at = now() + make_interval(secs => @hold_seconds), lease = lease + 1
 WHERE (organization_id, server_id) IN (
     SELECT l.organization_id, l.server_id FROM tool_listing AS l
-    WHERE l.due_at <= now() AND l.held_until <= now()
+    WHERE l.due_at <= now() AND l.held_until <= now() AND l.organization_id <> ALL (@full_organizations::text[])
     ORDER BY l.due_at
     LIMIT 1
     FOR UPDATE SKIP LOCKED

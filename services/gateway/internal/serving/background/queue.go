@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/lifecycle"
 )
 

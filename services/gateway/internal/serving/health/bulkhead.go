@@ -7,7 +7,7 @@ import (
 
 	failsafe "github.com/failsafe-go/failsafe-go/bulkhead"
 
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 // bulkhead bounds the calls in flight at one vendor, so that a vendor that hangs holds no more requests than that. One

@@ -19,8 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 // Bounds, for each provider, on what is kept for model names that no policy lists, since callers can make them up.

@@ -168,8 +168,8 @@ func fetchFailed(err error) error {
 		return apierr.Internal(err)
 	}
 	text := "the image or the document could not be fetched in time"
-	if errors.Is(err, memory.ErrFull) {
-		text = memory.ErrFull.Error()
+	if errors.Is(err, memory.ErrFull) || errors.Is(err, imagefetch.ErrBusy) {
+		text = err.Error()
 	}
 	return blameless{&provider.Error{Class: apierr.ClassTransient, Text: text, Cause: err}}
 }

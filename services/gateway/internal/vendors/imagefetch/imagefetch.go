@@ -17,6 +17,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/tunnel"
 )
@@ -33,13 +34,17 @@ const (
 	MaxBytes = 20 << 20
 	// maxRedirects is the largest number of redirects that are followed, each checked like the URL itself.
 	maxRedirects = 3
-	// maxFetches is the largest number of concurrent fetches, so that images and documents can't fill the memory.
-	maxFetches = 16
-	// fetchTime bounds a fetch from the lookup to the last byte.
+	// maxFetches is the largest number of concurrent fetches, and fetchShare the percentage of them that one organization
+	// may have. The memory that they take is bounded by package memory.
+	maxFetches, fetchShare = 64, 25
+	// fetchTime bounds a fetch from the wait for its turn to the last byte.
 	fetchTime = 15 * time.Second
 	// lookupTime bounds the early lookup of a name; the dial looks it up again.
 	lookupTime = 500 * time.Millisecond
 )
+
+// ErrBusy is the error of a fetch whose turn did not come in time. It says nothing about the URL.
+var ErrBusy = errors.New("too many images and documents are being fetched at the moment")
 
 // Options are the options of a Fetcher. The zero value is for production.
 type Options struct {
@@ -63,7 +68,7 @@ type Options struct {
 type Fetcher struct {
 	guard  *netguard.Guard
 	client *http.Client
-	slots  chan struct{}
+	places *fairshare.Places
 	time   time.Duration
 }
 
@@ -75,7 +80,7 @@ func New(o Options) (*Fetcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image fetcher: %w", err)
 	}
-	f := &Fetcher{guard: guard, slots: make(chan struct{}, maxFetches), time: cmp.Or(o.Time, fetchTime)}
+	f := &Fetcher{guard: guard, places: fairshare.NewPlaces(maxFetches, fetchShare), time: cmp.Or(o.Time, fetchTime)}
 	f.client = guard.Client(0, o.Transport) // Fetch bounds the time.
 	f.client.CheckRedirect = f.redirect
 	return f, nil
@@ -124,7 +129,9 @@ var errRedirects = errors.New("too many redirects")
 
 // Fetch fetches an image. The type is determined by its bytes and not by the server's headers. Errors are *apierr.Error
 // with a text that begins with the rule: 400 for a target that is not allowed, and for an image that can't be fetched.
-// If ctx has ended, the error is its cause; if there is no memory for the image at the moment, it is memory.ErrFull.
+// If ctx has ended, the error is its cause; if there is no memory for the image at the moment, it is memory.ErrFull, and
+// if others hold all places for as long as a fetch may take, ErrBusy. The organization is the one of the request's
+// memory.Hold.
 func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
 	got, err := f.fetch(ctx, raw, image)
 	if err != nil {
@@ -156,14 +163,16 @@ func (f *Fetcher) fetch(ctx context.Context, raw string, what wanted) (received,
 	if err != nil {
 		return received{}, err
 	}
-	select {
-	case f.slots <- struct{}{}:
-		defer func() { <-f.slots }()
-	case <-ctx.Done():
-		return received{}, context.Cause(ctx)
-	}
 	bounded, cancel := context.WithTimeout(ctx, f.time)
 	defer cancel()
+	release, err := f.places.Acquire(bounded, memory.FromContext(ctx).Organization())
+	if err != nil {
+		if ctx.Err() != nil {
+			return received{}, context.Cause(ctx)
+		}
+		return received{}, ErrBusy
+	}
+	defer release()
 	got, err := f.get(bounded, u.String(), what)
 	switch { // Time limits first: the rest of a canceled read may look like the end of a body.
 	case ctx.Err() != nil:

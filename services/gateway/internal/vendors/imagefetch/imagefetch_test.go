@@ -274,13 +274,6 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	if _, err := f.Fetch(ctx, url); !errors.Is(err, cause) {
 		t.Errorf("%v, want the cause", err)
 	}
-	// Nor does it wait longer than that for a slot.
-	for range maxFetches {
-		f.slots <- struct{}{}
-	}
-	if _, err := f.Fetch(ctx, url); !errors.Is(err, cause) {
-		t.Errorf("%v, want the cause", err)
-	}
 }
 
 // A network that the operator denies is refused as a URL, and when it is fetched.

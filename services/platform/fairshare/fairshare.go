@@ -1,12 +1,11 @@
-// Package fairshare divides a bounded amount between organizations, so that one of them can't use it up. Package health
-// bounds calls to a provider with it, and package memory the bytes of answers.
+// Package fairshare divides a bounded amount between organizations, so that one of them can't use it up. A Pool refuses
+// what exceeds an organization's share; Places lets callers wait in line for it.
 package fairshare
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // DefaultPercent is the largest share of a pool, in percent, that one organization may hold. The rest stays free for
@@ -20,6 +19,7 @@ const shards = 16
 // units, so its own size is bounded by what is held. Safe for concurrent use.
 type Pool struct {
 	limit, share int64
+	seed         maphash.Seed
 	held         atomic.Int64
 	refused      atomic.Uint64
 	shards       [shards]shard
@@ -33,11 +33,16 @@ type shard struct {
 // New returns a pool of limit units, of which one organization may hold percent (1 to 100) at most, rounded up to whole
 // units.
 func New(limit int64, percent int) *Pool {
-	p := &Pool{limit: limit, share: limit/100*int64(percent) + (limit%100*int64(percent)+99)/100}
+	p := &Pool{limit: limit, share: shareOf(limit, percent), seed: maphash.MakeSeed()}
 	for i := range p.shards {
 		p.shards[i].held = make(map[string]int64)
 	}
 	return p
+}
+
+// shareOf returns percent of limit, rounded up.
+func shareOf(limit int64, percent int) int64 {
+	return limit/100*int64(percent) + (limit%100*int64(percent)+99)/100
 }
 
 // Acquire takes n units for an organization and reports whether it did: it takes nothing if the pool, or the
@@ -97,5 +102,5 @@ func (p *Pool) Limit() int64 { return p.limit }
 func (p *Pool) Refused() uint64 { return p.refused.Load() }
 
 func (p *Pool) shard(organization string) *shard {
-	return &p.shards[xxhash.Sum64String(organization)%shards]
+	return &p.shards[maphash.String(p.seed, organization)%shards]
 }

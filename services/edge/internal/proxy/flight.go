@@ -1,0 +1,25 @@
+package proxy
+
+import (
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// enter counts a call of an organization in flight until leave is called. Without Calls it counts nothing. The error
+// is 429 where the organization has its share of them, and 503 where all together are too many.
+func (b *Bounds) enter(organization string) (leave func(), err error) {
+	if b.Calls == nil {
+		return func() {}, nil
+	}
+	if b.Calls.Acquire(organization, 1) {
+		return func() { b.Calls.Release(organization, 1) }, nil
+	}
+	e := apierr.New(apierr.KindUnavailable, apierr.ReasonUnavailable, "too many calls are in flight; try again when others have ended")
+	if b.Calls.Held() < b.Calls.Limit() {
+		e = apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited,
+			"the organization has as many calls and streams in flight as it may; try again when others have ended")
+	}
+	e.RetryAfter = time.Second
+	return nil, e
+}

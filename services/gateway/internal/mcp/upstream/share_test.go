@@ -1,0 +1,44 @@
+package upstream
+
+import "testing"
+
+// nolink is a way to a server that holds nothing.
+type nolink struct{ link }
+
+func (nolink) close() {}
+
+// However many sessions one organization begins, those of another one are kept.
+func TestOrganizationHasItsShareOfSessions(t *testing.T) {
+	c, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	add := func(organization string, n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for version := range n {
+			c.keep(peerKey{asker: organization, version: version}, &peer{link: nolink{}})
+		}
+	}
+	add("acme", 10)
+	add("hostile", 2*maxPeers)
+	for version := range 10 {
+		if !c.peers.Contains(peerKey{asker: "acme", version: version}) {
+			t.Fatal("another organization's sessions took the place of one's")
+		}
+	}
+	if c.peersOf["hostile"] != maxOrganizationPeers || !c.peers.Contains(peerKey{asker: "hostile", version: 2*maxPeers - 1}) {
+		t.Errorf("one organization has %d sessions, want the last %d", c.peersOf["hostile"], maxOrganizationPeers)
+	}
+	for _, organization := range []string{"b", "c", "d", "e"} {
+		add(organization, maxOrganizationPeers)
+	}
+	total := 0
+	for _, n := range c.peersOf {
+		total += n
+	}
+	if total != c.peers.Len() || total != maxPeers {
+		t.Errorf("%d sessions are counted, %d kept, want %d", total, c.peers.Len(), maxPeers)
+	}
+}

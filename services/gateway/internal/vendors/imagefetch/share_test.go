@@ -1,0 +1,63 @@
+package imagefetch
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+)
+
+// servers stands for servers of images: silent.example never responds, others do at once.
+type servers struct{}
+
+func (servers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == "silent.example" {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(png)))}, nil
+}
+
+// One organization whose images don't arrive keeps no other from fetching, and its own fetches end in time, with the
+// wait for a place.
+func TestOrganizationHasItsShareOfFetches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fetcher(t, Options{})
+		f.client.Transport = servers{}
+		fetch := func(organization, host string) (time.Duration, error) {
+			hold := (*memory.Budget)(nil).Open(organization, 0)
+			begun := time.Now()
+			_, err := f.Fetch(memory.NewContext(t.Context(), hold), "https://"+host+"/a.png")
+			return time.Since(begun), err
+		}
+		var silent sync.WaitGroup
+		for range 64 {
+			silent.Go(func() {
+				if took, err := fetch("a", "silent.example"); err == nil || took > fetchTime {
+					t.Errorf("a silent server's image: %v after %v, want an error within %v", err, took, fetchTime)
+				}
+			})
+		}
+		synctest.Wait()
+		if took, err := fetch("b", "images.example"); err != nil || took > 0 {
+			t.Errorf("another organization's image: %v after %v, want it at once", err, took)
+		}
+		for _, organization := range []string{"c", "d", "e"} {
+			for range f.places.Share() {
+				silent.Go(func() { _, _ = fetch(organization, "silent.example") })
+			}
+		}
+		synctest.Wait()
+		took, err := fetch("f", "images.example")
+		if err != nil && !errors.Is(err, ErrBusy) || took > fetchTime {
+			t.Errorf("an image while all places are held: %v after %v, want it, or ErrBusy, within %v", err, took, fetchTime)
+		}
+		silent.Wait()
+	})
+}

@@ -1,0 +1,106 @@
+package fairshare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Callers of one organization wait for their share, while another organization's callers find places.
+func TestPlacesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPlaces(4, 50)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		errStopped := errors.New("stopped")
+		var hostile sync.WaitGroup
+		for range 100 {
+			hostile.Go(func() {
+				release, err := p.Acquire(ctx, "a")
+				if err == nil {
+					<-ctx.Done()
+					release()
+				} else if !errors.Is(err, errStopped) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		if p.held != p.Share() {
+			t.Fatalf("one organization holds %d places, want its share of %d", p.held, p.Share())
+		}
+		for _, organization := range []string{"b", "c"} {
+			if _, err := p.Acquire(t.Context(), organization); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel(errStopped)
+		hostile.Wait()
+		for _, organization := range []string{"b", "c"} {
+			p.release(organization)
+		}
+		if p.held != 0 || len(p.holders) != 0 || p.line.Len() != 0 {
+			t.Errorf("%d held, %d organizations and %d turns are left", p.held, len(p.holders), p.line.Len())
+		}
+	})
+}
+
+// Organizations that wait take turns: one that waits with many callers comes no earlier than one with a single caller.
+func TestPlacesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPlaces(2, 50)
+		first, _ := p.Acquire(t.Context(), "a")
+		second, _ := p.Acquire(t.Context(), "b")
+		var served []string
+		var mu sync.Mutex
+		var waiting sync.WaitGroup
+		wait := func(organization string, n int) {
+			for range n {
+				waiting.Go(func() {
+					release, err := p.Acquire(t.Context(), organization)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					served = append(served, organization)
+					mu.Unlock()
+					time.Sleep(time.Second)
+					release()
+				})
+			}
+			synctest.Wait()
+		}
+		wait("a", 5)
+		wait("b", 5)
+		wait("c", 1)
+		first()
+		second()
+		waiting.Wait()
+		if served[2] != "c" {
+			t.Errorf("served in the order %v, want c third", served)
+		}
+	})
+}
+
+// A place that is granted while its caller gives up is not lost.
+func TestPlacesSurviveCancellation(t *testing.T) {
+	p := NewPlaces(2, 50)
+	var work sync.WaitGroup
+	for i := range 200 {
+		work.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			go cancel()
+			if release, err := p.Acquire(ctx, fmt.Sprint(i%3)); err == nil {
+				release()
+			}
+		})
+	}
+	work.Wait()
+	if p.held != 0 || len(p.holders) != 0 || p.line.Len() != 0 {
+		t.Errorf("%d held, %d organizations and %d turns are left", p.held, len(p.holders), p.line.Len())
+	}
+}
