@@ -33,6 +33,8 @@ var ownRoutes = map[string]string{
 	"GET /product/v1/ai/approvals/{ref}":                             "[ai agents platform] read ",
 	"POST /product/v1/ai/approvals/{ref}/approve":                    "[ai agents platform]  ",
 	"POST /product/v1/ai/approvals/{ref}/deny":                       "[ai agents platform]  ",
+	"GET /product/v1/ai/approvals/{ref}/decision":                    "[ai agents platform]  ",
+	"POST /product/v1/ai/approvals/{ref}/decision":                   "[ai agents platform]  ",
 	"GET /product/v1/ai/standing-approvals":                          "[ai agents platform] read ",
 	"DELETE /product/v1/ai/standing-approvals/{standing_id}":         "[ai agents platform]  ",
 	"POST /product/v1/mcp":                                           "[ai agents platform] write tool_requests",
@@ -213,6 +215,8 @@ var named = map[string]string{
 	"GET /product/v1/ai/approvals/{ref}":                                  "approval",
 	"POST /product/v1/ai/approvals/{ref}/approve":                         "approval",
 	"POST /product/v1/ai/approvals/{ref}/deny":                            "approval",
+	"GET /product/v1/ai/approvals/{ref}/decision":                         noResource, // No key opens it: see TestReadersDecideNothing.
+	"POST /product/v1/ai/approvals/{ref}/decision":                        noResource,
 	"DELETE /product/v1/ai/standing-approvals/{standing_id}":              noResource, // One takes an approved call of a tool: see decideInPortal.
 	"GET /product/v1/ai/openai/v1/responses/{response_id}":                "response",
 	"DELETE /product/v1/ai/openai/v1/responses/{response_id}":             "response",

@@ -178,7 +178,9 @@ func (h *harness) onlyRead(t *testing.T, p browserPage, organization string) {
 	own.post(t, approvalsPath, object{"tool": "void", "requested_by": "key_agent", "arguments": object{"cents": 7}}).want(t, http.StatusCreated)
 	p.visit(t, "approvals")
 	p.until(t, contains("approvals", "void")+" && !"+contains("approvals", "key_agent")) // An id says nothing to a person.
-	p.run(t, chromedp.Navigate(h.portalLink(t, organization, "owner-a", "ann", "ai:*")))
-	p.until(t, contains("nav", "Usage and spend"))
-	p.until(t, `![...document.querySelectorAll("#nav a")].some((a) => a.hash === "#/approvals" || a.hash === "#/approvers")`)
+	for _, scope := range []string{"ai:*", "ai:usage:read", "ai:approvals:read", "ai:approvals:decide", "ai:runs:read", "ai:sessions:write", "notifications:sends:read"} {
+		h.operator(stack.Edge).post(t, portalPath, object{
+			"organization_id": organization, "owner_id": "owner-a", "user_id": "ann", "scopes": []string{"webhooks:*", scope}, "return_url": "https://app.example.com",
+		}).refusedWith(t, http.StatusBadRequest, scope)
+	}
 }

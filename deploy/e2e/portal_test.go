@@ -253,7 +253,7 @@ func TestPortalIsolation(t *testing.T) {
 	h := use(t)
 	const api = "/portal/api/product/v1"
 	organization, receiver := unique("org"), h.receiver()
-	scopes := []string{"webhooks:*", "notifications:*"}
+	scopes := []string{"webhooks:*", "notifications:inbox:read", "notifications:inbox:write"}
 	ann := h.inPortal(t, h.portalLink(t, organization, "owner-a", "ann", scopes...))
 	others := map[string]client{
 		"another owner and user": h.inPortal(t, h.portalLink(t, organization, "owner-b", "bob", scopes...)),

@@ -76,6 +76,12 @@ var (
 		stack.Notify:        {"NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_BREAKER_PAUSE=1h", "NOTIFY_BREAKER_MAX_PAUSE=1h", "NOTIFY_SLACK_INTERVAL=1ms"},
 	}})
 
+	// deciding reaches the people who decide on approvals by each way.
+	deciding = planned(plan{
+		name: "deciding", fakes: []stack.Fake{stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakePush},
+		settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}},
+	})
+
 	pushing = planned(plan{
 		name: "pushing", replicas: map[stack.Service]int{stack.Notify: 2}, fakes: []stack.Fake{stack.FakePush},
 		settings: settings{stack.Notify: {

@@ -17,11 +17,15 @@ const (
 	HeaderKeyTerms     = "X-Key-Terms"
 	HeaderOwner        = "X-Owner-Id"
 	HeaderUser         = "X-User-Id"
+	HeaderUserVerified = "X-User-Verified"
 	HeaderRun          = "X-Run-Id"
 	HeaderRequest      = "X-Request-Id"
 	HeaderIdempotency  = "Idempotency-Key"
 	HeaderTags         = "X-Switchyard-Tags"
 )
+
+// Verified is the value of HeaderUserVerified for a verified user. Any other value means that the user is not verified.
+const Verified = "true"
 
 // Reasons for refusing requests whose fields name another identity than their headers.
 const (
@@ -57,6 +61,9 @@ type Caller struct {
 	// Organization, Owner and User are on whose behalf the request is made. Key is the customer key that the edge
 	// admitted, Run the session that the request belongs to.
 	Organization, Key, Owner, User, Run string
+	// UserVerified reports that the edge has verified the user by the user's own token or session. A product key only names
+	// its users.
+	UserVerified bool
 	// KeyTerms is the unparsed value of the X-Key-Terms header: the limits of the customer key.
 	KeyTerms string
 	// Tags is the unparsed value of the X-Switchyard-Tags header: labels of what the request costs.
@@ -100,6 +107,7 @@ func (c *Caller) Read(get func(name string) string) error {
 		}
 		*field = value
 	}
+	c.UserVerified = c.User != "" && get(HeaderUserVerified) == Verified
 	c.KeyTerms, c.Tags = get(HeaderKeyTerms), get(HeaderTags)
 	return nil
 }

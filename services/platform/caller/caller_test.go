@@ -72,6 +72,22 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
+// A user is verified by the edge's word alone, and only one who is named.
+func TestUserVerified(t *testing.T) {
+	for _, tt := range []struct {
+		user, verified string
+		want           bool
+	}{{"ann", "true", true}, {"ann", "", false}, {"ann", "TRUE", false}, {"ann", "1", false}, {"", "true", false}} {
+		var c caller.Caller
+		err := c.Read(func(name string) string {
+			return map[string]string{caller.HeaderUser: tt.user, caller.HeaderUserVerified: tt.verified}[name]
+		})
+		if err != nil || c.UserVerified != tt.want {
+			t.Errorf("%+v: %t, %v", tt, c.UserVerified, err)
+		}
+	}
+}
+
 func TestReadRefusesUnprintable(t *testing.T) {
 	for _, value := range []string{"a b", "a\nb", "ä", strings.Repeat("x", 257)} {
 		var c caller.Caller

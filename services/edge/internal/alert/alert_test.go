@@ -131,11 +131,17 @@ func TestText(t *testing.T) {
 		},
 		"a value that looks like a template": {
 			alert.Event{Type: "switchyard.approval.pending", Data: map[string]any{"tool": "{{.data.ref}}\n\x00rm", "ref": "r1"}},
-			"An approval waits: {{.data.ref}} \x00rm", "- asks to use the tool {{.data.ref}}\n\x00rm. Decide on r1 before -.",
+			`An approval waits: "{{.data[.]ref}} rm"`, "Asked for by: -\nTool: \"{{.data[.]ref}} rm\"\nApproval: r1\nExpires at: -",
+		},
+		"a value that looks like a sentence with a link": {
+			alert.Event{Type: "switchyard.approval.pending", Data: map[string]any{
+				"tool": "pay", "requested_by": "Security: sign in at https://evil.example/decisions . The system", "ref": "r1", "expires_at": "2026-01-02T03:04:05Z",
+			}},
+			"An approval waits: pay", "Asked for by: \"Security: sign in at https[:]//evil[.]example/decisions . The system\"\nTool: pay\nApproval: r1\nExpires at: 2026-01-02T03:04:05Z",
 		},
 		"a long value": {
 			alert.Event{Type: "switchyard.new.thing", Subject: strings.Repeat("é", 5000)},
-			"switchyard.new.thing: " + strings.Repeat("é", 89), "switchyard.new.thing concerns " + strings.Repeat("é", 985),
+			"switchyard.new.thing: " + strings.Repeat("é", 64), "switchyard.new.thing concerns " + strings.Repeat("é", 64) + ".",
 		},
 	} {
 		title, body := alert.Text(&tt.event)
@@ -157,7 +163,7 @@ func TestTextOfEachType(t *testing.T) {
 		if title == e.Name+": subject" || strings.Contains(body, "concerns subject") {
 			t.Errorf("%s has no text", e.Name)
 		}
-		if len(title) > 100 || title == "" || strings.HasSuffix(title, ".") || !strings.HasSuffix(body, ".") {
+		if len(title) > 100 || title == "" || strings.HasSuffix(title, ".") || !strings.HasSuffix(body, ".") && !strings.Contains(body, "\n") {
 			t.Errorf("%s: title %q, body %q", e.Name, title, body)
 		}
 		if words := strings.Fields(title + " " + body); slices.Contains(words, "-") || slices.Contains(words, e.Name) {

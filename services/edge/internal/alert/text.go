@@ -19,8 +19,8 @@ var templates = template.Must(template.New("texts").Option("missingkey=zero").Pa
 
 const maxTitle, maxBody = 200, 2000
 
-// Text returns the title and the body by which people are notified of an event. Values of the event stand for themselves:
-// they are not templates.
+// Text returns the title and the body by which people are notified of an event. Texts of the event are quoted: they are not
+// templates, links or sentences of the message.
 func Text(e *Event) (title, body string) {
 	return one(render("title "+e.Type, "title", e, maxTitle)), render("body "+e.Type, "body", e, maxBody)
 }
@@ -43,7 +43,7 @@ func render(name, other string, e *Event, limit int) string {
 		t = templates.Lookup(other)
 	}
 	out := &bounded{limit: limit}
-	if err := t.Execute(out, map[string]any{"type": e.Type, "subject": e.Subject, "data": e.Data}); err != nil && !out.full {
+	if err := t.Execute(out, map[string]any{"type": e.Type, "subject": Quote(e.Subject), "data": quoted(e.Data)}); err != nil && !out.full {
 		return e.Type
 	}
 	return strings.TrimSpace(strings.Map(printable, strings.ReplaceAll(out.String(), "<no value>", "-")))

@@ -90,9 +90,11 @@ type Options struct {
 	Limiter   Limiter
 	Quotas    Quotas
 	Credits   Credits
-	Counter   Counter
-	Relay     Relay
-	Sockets   Sockets
+	// Members checks who decides on approvals; nil without the gateway.
+	Members Members
+	Counter Counter
+	Relay   Relay
+	Sockets Sockets
 	// Documents are those of Table by path, see [Documents]; nil serves none.
 	Documents map[string]http.Handler
 	// Drain calls end in a goroutine of its own once the edge drains, unless it is stopped before. It may be nil.

@@ -130,7 +130,7 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier, Users: x.users,
 		Documents: shared,
-		Limiter:   limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control,
+		Limiter:   limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control, Members: annAlone{},
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 	})
 	if err != nil {

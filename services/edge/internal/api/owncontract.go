@@ -31,6 +31,18 @@ func ownOperation(r route.Route) (apidoc.Object, bool) {
 			"requestBody": jsonBody(approverGroupsSchema()),
 			"responses":   apidoc.Object{"200": answerOf("The groups.", approverGroupsSchema())},
 		}, true
+	case http.MethodGet + " " + decisionTarget:
+		return apidoc.Object{
+			"description": "Only the user's own token counts: a key can't name the user. 403 for a user who is not in the group that decides.",
+			"responses":   apidoc.Object{"200": answerOf("The approval.", decisionSchema())},
+		}, true
+	case http.MethodPost + " " + decisionTarget:
+		return apidoc.Object{
+			"description": "Only the user's own token counts: a key can't name the user. 403 for a user who is not in the group that decides, " +
+				"409 for what is decided or has changed, 410 for what has expired.",
+			"requestBody": jsonBody(choiceSchema()),
+			"responses":   apidoc.Object{"200": answerOf("The approval.", decisionSchema())},
+		}, true
 	case http.MethodPost + " /v1/tokens":
 		return apidoc.Object{
 			"description": "The token can do no more than the key that mints it. It is in no other answer.",

@@ -22,6 +22,10 @@ var explicit = []string{":decide", ":mint", ":approvers:write"}
 // MintTokens is the scope that mints and revokes tokens of end users.
 const MintTokens Permission = "notifications:tokens:mint"
 
+// DecideOwn is the scope by which the user of a token decides on approvals of the user's groups. A key gives it to tokens,
+// and can't decide by it.
+const DecideOwn Permission = "ai:decisions:decide"
+
 // whole ends the name of all scopes of an area, as in "webhooks:*".
 const whole = ":*"
 
@@ -32,6 +36,7 @@ var scopes = []Permission{
 	"ai:audio:invoke",
 	"ai:batches:read", "ai:batches:write",
 	"ai:chat:invoke",
+	DecideOwn,
 	"ai:embeddings:invoke",
 	"ai:files:read", "ai:files:write",
 	"ai:images:invoke",
@@ -69,6 +74,7 @@ func (p Permission) Explicit() bool {
 
 // endUser are the scopes that a token of an end user may have: each of their routes acts on one user's own records.
 var endUser = []Permission{
+	DecideOwn,
 	"notifications:inbox:read", "notifications:inbox:write", "notifications:push:read", "notifications:push:write",
 }
 

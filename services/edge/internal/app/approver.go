@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/control"
@@ -13,6 +15,7 @@ import (
 	"switchyard.dev/services/edge/internal/service"
 	"switchyard.dev/services/edge/internal/slack"
 	"switchyard.dev/services/edge/internal/usertoken"
+	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/secret"
 	platform "switchyard.dev/services/platform/service"
@@ -49,12 +52,19 @@ func startApprovers(ctx context.Context, s *platform.Service, cfg Config, stores
 	}
 	client := service.New(transport, &cfg.WebhookURL, &cfg.NotifyURL, cfg.ControlToken)
 	gateway := service.NewApprovals(client, &cfg.GatewayURL)
-	on.decisions = control.NewDecisions(gateway, keys, nonces)
+	members := approver.NewMembers(on.groups, gateway)
+	on.decisions = control.NewDecisions(gateway, members, approver.NewPersons(members, gateway, gateway), keys, nonces)
 	if err := startInformer(s, cfg, store, gateway, client, pepper); err != nil {
 		return on, err
 	}
 	on.slack, err = startSlack(s, cfg, approver.NewClicks(on.groups, store, gateway, gateway))
 	return on, err
+}
+
+// newMembers returns what checks who is in the groups that decide, with a token for the gateway.
+func newMembers(cfg Config, pool *pgxpool.Pool, transport *connpool.Pool, token secret.File) *approver.Members {
+	gateway := service.NewApprovals(service.New(transport, &cfg.WebhookURL, &cfg.NotifyURL, token), &cfg.GatewayURL)
+	return approver.NewMembers(approver.NewGroups(postgres.NewApprovers(pool)), gateway)
 }
 
 // startInformer starts what follows approvals.

@@ -154,10 +154,18 @@ func newPortal(
 	}
 	bounds := cfg.bounds()
 	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, addressMemory
-	return &control.Portal{
-		Sessions: portal.NewSessions(postgres.NewPortal(stores.pool)), URL: &cfg.PortalURL, Table: table, Upstreams: cfg.upstreams(),
+	all, err := route.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	pages := &control.Portal{
+		Sessions: portal.NewSessions(postgres.NewPortal(stores.pool), all), URL: &cfg.PortalURL, Table: table, Upstreams: cfg.upstreams(),
 		Relay: proxy.New(transport, token, bounds), Limiter: limiter, Counter: usage, Enforcer: quotas, Drain: onDrain(ctx, s),
-	}, nil
+	}
+	if cfg.GatewayURL.Host != "" {
+		pages.Members = newMembers(cfg, stores.pool, transport, cfg.ServiceToken)
+	}
+	return pages, nil
 }
 
 // newConsole returns what the console needs; nil if it is off.

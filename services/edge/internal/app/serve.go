@@ -182,6 +182,9 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 	}
 	o.Upstreams, o.Relay = cfg.upstreams(), proxy.New(transport, token, bounds)
 	o.Control = wayToControl(cfg, transport, refresh)
+	if cfg.GatewayURL.Host != "" {
+		o.Members = newMembers(cfg, pool, transport, cfg.ServiceToken)
+	}
 	if o.Sockets, err = newSockets(s, cfg, token, bounds); err != nil {
 		return err
 	}

@@ -32,6 +32,9 @@ type Approval struct {
 	// DecidedBy is empty unless it is approved or denied.
 	DecidedBy string
 	ClosedAt  time.Time
+	// Checks counts how often one that is overdue was read in vain, NextCheck is when it is read again.
+	Checks    int
+	NextCheck time.Time
 }
 
 // reference is the form of a reference, which is a part of a path at the gateway.
@@ -154,16 +157,25 @@ func After(n *Notice) string {
 }
 
 const (
-	// maxRetry is the longest wait after a failure.
-	maxRetry = time.Minute
+	// maxRetry is the longest wait after a failure, maxCheck the longest one before an overdue approval is read again.
+	maxRetry, maxCheck = time.Minute, time.Hour
 	// closeTime is how long an update is tried.
 	closeTime = 24 * time.Hour
 )
 
 // Retry returns the wait after a number of failures in a row.
-func Retry(failures int) time.Duration {
-	if failures >= 6 {
-		return maxRetry
+func Retry(failures int) time.Duration { return backoff(failures, maxRetry) }
+
+// Recheck returns the wait before an overdue approval is read again, after it was read a number of times in vain: it could
+// not be read, or was still open at the gateway, whose clock may be behind.
+func Recheck(times int, open bool) time.Duration {
+	if open {
+		return backoff(times, maxRetry)
 	}
-	return time.Second << max(failures, 0)
+	return backoff(times, maxCheck)
+}
+
+// backoff returns a second, doubled for each failure up to a longest wait.
+func backoff(failures int, longest time.Duration) time.Duration {
+	return min(time.Second<<min(max(failures, 0), 20), longest)
 }

@@ -145,10 +145,13 @@ func TestAsk(t *testing.T) {
 			}
 			to := m.User + m.Email + m.Slack
 			got[fmt.Sprint(proof, " ", n.Channel, " ", to)] = strings.Join(buttons, " ")
-			if strings.Contains(fmt.Sprint(m), "abab") != (n.User != "") {
-				t.Errorf("%s to %s has the token: %+v", n.Channel, to, m)
+			if has := n.User != "" && n.Channel != alert.InApp; (m.Secret != "") != has || strings.Contains(strings.Replace(fmt.Sprint(m), m.Secret, "", 1), "abab") {
+				t.Errorf("%s to %s has the token %t: %+v", n.Channel, to, !has, m)
 			}
-			if want := "agent-3 asks to use ci/deploy.\nPrice: 12.5 cents.\nRule: deployments.\nIt expires at 2 January 2026, 04:04:05 UTC."; !strings.HasPrefix(m.Body, want) {
+			if n.Channel == alert.InApp && (m.URL != "https://api.example.com/decisions/of/r1/" || strings.Contains(fmt.Sprint(m), "{secret}")) {
+				t.Errorf("the record leads to %+v", m)
+			}
+			if want := "Asked for by: agent-3\nTool: ci/deploy\nPrice: 12.5 cents\nRule: deployments\nExpires at: 2 January 2026, 04:04:05 UTC"; !strings.HasPrefix(m.Body, want) {
 				t.Errorf("the message is %s, want %s", m.Body, want)
 			}
 			if m.Subject != "Approval needed: ci/deploy" || m.Repeated != "approval-ntc_1" {
@@ -186,7 +189,7 @@ func TestResult(t *testing.T) {
 		}
 	}
 	want := []string{"Approved: deploy", "Denied: deploy", "Expired: deploy"}
-	if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, want) || got[want[0]] != "agent-3 asked to use deploy: approved by ann." || got[want[2]] != "agent-3 asked to use deploy: expired." {
+	if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, want) || got[want[0]] != "This call is approved by ann.\nAsked for by: agent-3\nTool: deploy" || got[want[2]] != "This call is expired.\nAsked for by: agent-3\nTool: deploy" {
 		t.Errorf("results %v", got)
 	}
 }

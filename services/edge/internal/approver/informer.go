@@ -33,10 +33,12 @@ var ErrRefused = errors.New("approver: the gateway refuses the member")
 
 // Present is an approval as it is at the gateway.
 type Present struct {
-	// State is that of an Approval.
+	// State is the approval's state.
 	State, DecidedBy string
-	ExpiresAt        time.Time
-	Cents            float64
+	// Group is the name of the group that decides.
+	Group     string
+	ExpiresAt time.Time
+	Cents     float64
 }
 
 // Gateway reads approvals and mints tokens for them. Errors other than this package's are retried.
@@ -64,8 +66,10 @@ type State interface {
 	Open(ctx context.Context, a Approval, notices []Notice) error
 	// Close gives an approval that waits its end, and each of its notices the state After; others are left as they are.
 	Close(ctx context.Context, a Approval) error
-	// Overdue returns approvals that wait and expired before a moment.
-	Overdue(ctx context.Context, before time.Time, limit int) ([]Approval, error)
+	// Overdue returns approvals that wait and expired before now, and whose NextCheck has come, the longest due first.
+	Overdue(ctx context.Context, now time.Time, limit int) ([]Approval, error)
+	// Postpone saves Checks and NextCheck of an approval.
+	Postpone(ctx context.Context, a Approval) error
 	// Due returns notices in a state whose time has come, the longest due first.
 	Due(ctx context.Context, state string, now time.Time, limit int) ([]Notice, error)
 	// Save changes a notice: State, DueAt, Attempts, Sealed and Notification.
@@ -186,8 +190,9 @@ func (i *Informer) apply(ctx context.Context, e *alert.Event, s State, now time.
 }
 
 // expire closes approvals whose time is up, by what the gateway says of them: a decision of the last moment may be on its
-// way.
-func (i *Informer) expire(ctx context.Context, limit int) (closed int, err error) {
+// way. It returns how many it has read. One that can't be read, or still waits there, is read again later, so that it keeps
+// no other one open.
+func (i *Informer) expire(ctx context.Context, limit int) (read int, err error) {
 	err = i.alone(ctx, func(ctx context.Context, s State) error {
 		overdue, err := s.Overdue(ctx, time.Now(), limit)
 		if err != nil {
@@ -195,14 +200,21 @@ func (i *Informer) expire(ctx context.Context, limit int) (closed int, err error
 		}
 		var errs []error
 		for n := range overdue {
-			_, open, err := i.present(ctx, s, overdue[n])
-			if errs = append(errs, err); err == nil && !open {
-				closed++
+			if ctx.Err() != nil {
+				break
 			}
+			a := overdue[n]
+			_, open, err := i.present(ctx, s, a)
+			if err != nil || open {
+				a.NextCheck = time.Now().Add(Recheck(a.Checks, open))
+				a.Checks++
+				errs = append(errs, err, s.Postpone(ctx, a))
+			}
+			read++
 		}
 		return errors.Join(errs...)
 	})
-	return closed, err
+	return read, err
 }
 
 // present returns an approval as it is at the gateway, and closes it here if it does not wait there.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -40,9 +41,12 @@ type memory struct {
 	// present is what the gateway says of approvals, by reference; those it lacks wait.
 	present map[string]approver.Present
 	refuses string // member
-	minted  int
-	away    int // how many calls of notify fail
-	lost    int // how many calls of notify fail after they were done
+	// unreadable begins the references of approvals that can't be read; reads counts what was tried.
+	unreadable string
+	reads      int
+	minted     int
+	away       int // how many calls of notify fail
+	lost       int // how many calls of notify fail after they were done
 	// messages are what is with notify by key: "channel recipient subject", and updates "notification subject".
 	messages map[string]string
 	order    []string
@@ -60,6 +64,10 @@ func (m *memory) After(_ context.Context, cursor string, limit int) ([]alert.Eve
 }
 
 func (m *memory) Approval(_ context.Context, _, ref string) (approver.Present, error) {
+	if strings.HasPrefix(ref, m.unreadable) && m.unreadable != "" {
+		m.reads++
+		return approver.Present{}, errAway
+	}
 	if p, ok := m.present[ref]; ok {
 		return p, nil
 	}
@@ -148,13 +156,25 @@ func (m *memory) Close(_ context.Context, a approver.Approval) error {
 	return nil
 }
 
-func (m *memory) Overdue(_ context.Context, before time.Time, _ int) (found []approver.Approval, _ error) {
-	for _, a := range m.approvals {
-		if a.State == approver.Waiting && a.ExpiresAt.Before(before) {
+func (m *memory) Overdue(_ context.Context, now time.Time, limit int) (found []approver.Approval, _ error) {
+	due := func(a approver.Approval) time.Time {
+		if a.NextCheck.IsZero() {
+			return a.ExpiresAt
+		}
+		return a.NextCheck
+	}
+	for _, ref := range slices.Sorted(maps.Keys(m.approvals)) {
+		if a := m.approvals[ref]; a.State == approver.Waiting && a.ExpiresAt.Before(now) && !a.NextCheck.After(now) {
 			found = append(found, *a)
 		}
 	}
-	return found, nil
+	slices.SortStableFunc(found, func(a, b approver.Approval) int { return due(a).Compare(due(b)) })
+	return found[:min(limit, len(found))], nil
+}
+
+func (m *memory) Postpone(_ context.Context, a approver.Approval) error {
+	m.approvals[a.Ref].Checks, m.approvals[a.Ref].NextCheck = a.Checks, a.NextCheck
+	return nil
 }
 
 func (m *memory) Due(_ context.Context, state string, now time.Time, limit int) (found []approver.Notice, _ error) {
@@ -215,7 +235,7 @@ func check(t *testing.T, what string, got []string, want ...string) {
 
 // updates are that many messages that say what became of an approval.
 func updates(number int, result string) []string {
-	return slices.Repeat([]string{"acme agent-3 asked to use ci/deploy: " + result + "."}, number)
+	return slices.Repeat([]string{"acme This call is " + result + ".\nAsked for by: agent-3\nTool: ci/deploy"}, number)
 }
 
 func TestInformer(t *testing.T) {
@@ -271,7 +291,7 @@ func TestInformerAsksBeforeItCloses(t *testing.T) {
 		m.run(t, 5*time.Second)
 		check(t, "still waiting at the gateway", m.run(t, 2*time.Hour))
 		m.present["r1"] = approver.Present{State: approver.Approved, DecidedBy: "ann"}
-		check(t, "approved", m.run(t, 5*time.Second), updates(6, "approved by ann")...)
+		check(t, "approved", m.run(t, 2*time.Minute), updates(6, "approved by ann")...)
 	})
 }
 
@@ -334,5 +354,38 @@ func TestInformerOfMembersWhoLeave(t *testing.T) {
 		check(t, "before", m.run(t, 30*time.Second))
 		m.groups[0].Members = []approver.Member{{User: "ann"}}
 		check(t, "after", m.run(t, time.Minute), "acme in_app ann")
+	})
+}
+
+// Overdue approvals that the gateway can't show keep no others open, however many they are, and are read less and less often.
+func TestInformerPassesOverWhatItCannotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.groups = []approver.Group{{Name: "default", Members: []approver.Member{{User: "ann"}}}}
+		for n := range 60 {
+			m.events = append(m.events, pending(n+1, fmt.Sprintf("a%02d", n), time.Now()))
+		}
+		m.events = append(m.events, pending(61, "z", time.Now()))
+		m.run(t, 5*time.Second)
+		time.Sleep(time.Hour)
+		m.unreadable, m.present["z"] = "a", approver.Present{State: approver.Denied, DecidedBy: "ann"}
+		m.run(t, 10*time.Second)
+		if got := m.approvals["z"]; got.State != approver.Denied {
+			t.Errorf("the approval behind those that can't be read is %s", got.State)
+		}
+		m.run(t, 24*time.Hour)
+		if most := 60 * (24 + 12); m.reads > most {
+			t.Errorf("%d reads in a day, want %d at most", m.reads, most)
+		}
+		m.unreadable = ""
+		for n := range 60 {
+			m.present[fmt.Sprintf("a%02d", n)] = approver.Present{State: approver.Expired}
+		}
+		m.run(t, 2*time.Hour)
+		for ref, a := range m.approvals {
+			if a.State == approver.Waiting {
+				t.Errorf("%s is open for ever", ref)
+			}
+		}
 	})
 }

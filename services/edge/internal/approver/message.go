@@ -33,8 +33,12 @@ type Message struct {
 	TTL      int    // web_push: seconds
 	Decide   *Decide
 	Buttons  []Button
+	Secret   string // the token, which notify puts in the place of secretPlace in URLs, for the member alone
 	Repeated string // the key that makes a repeat none
 }
+
+// secretPlace stands for the token in the URLs of a message.
+const secretPlace = "{secret}"
 
 // Decide is how a service worker decides by a button of a push, see the portal's documentation.
 type Decide struct {
@@ -59,7 +63,7 @@ type Facts struct {
 	Now    time.Time
 }
 
-// Ask returns the message of a notice. It holds no arguments of the call.
+// Ask returns the message of a notice. It holds no arguments of the call, and the token nowhere but in Secret.
 func Ask(n *Notice, f Facts) Message {
 	a := &n.Approval
 	m := Message{
@@ -72,19 +76,19 @@ func Ask(n *Notice, f Facts) Message {
 		}
 		return m
 	}
-	page := f.Public.JoinPath("/decisions/", f.Token).String()
-	m.Buttons = memberButtons(n, page)
+	page, own := f.Public.JoinPath("/decisions/").String()+secretPlace, f.Public.JoinPath(decision.OwnPath, a.Ref, "/").String()
 	switch n.Channel {
 	case alert.Email:
-		m.Email = f.Member.Email
+		m.Email, m.Secret, m.Buttons = f.Member.Email, f.Token, memberButtons(n, page)
 	case alert.Slack:
-		m.Slack = f.Member.Slack.User
+		m.Slack, m.Secret, m.Buttons = f.Member.Slack.User, f.Token, memberButtons(n, page)
 	case alert.WebPush:
+		// A device that has no part in the token opens the page that asks who decides.
+		m.User, m.URL, m.Secret, m.Buttons = f.Member.User, own+secretPlace, f.Token, memberButtons(n, own+secretPlace)
 		m.Topic, m.TTL = topic(a), int(max(a.ExpiresAt.Sub(f.Now), 0)/time.Second)
-		m.Decide = &Decide{Ref: a.Ref, URL: f.Public.JoinPath("/v1/decisions/", f.Token).String(), Version: f.Version, Proof: a.Proof}
-		fallthrough
-	default:
-		m.User, m.URL = f.Member.User, page
+		m.Decide = &Decide{Ref: a.Ref, URL: f.Public.JoinPath("/v1/decisions/").String() + secretPlace, Version: f.Version, Proof: a.Proof}
+	default: // Keys and operators read a member's inbox, too.
+		m.User, m.URL, m.Buttons = f.Member.User, own, memberButtons(n, own)
 	}
 	return m
 }
@@ -92,18 +96,18 @@ func Ask(n *Notice, f Facts) Message {
 // Result returns the message that replaces the one of a notice when its approval is closed.
 func Result(n *Notice) Message {
 	a := &n.Approval
-	what := a.State
+	outcome := a.State
 	if a.DecidedBy != "" {
-		what += " by " + a.DecidedBy
+		outcome += " by " + alert.Quote(a.DecidedBy)
 	}
 	subject := strings.ToUpper(a.State[:1]) + a.State[1:] + ": " + a.name()
 	return Message{
 		Channel: n.Channel, Subject: alert.Line(subject, maxSubject),
-		Body: alert.Line(fmt.Sprintf("%s asked to use %s: %s.", a.asker(), a.name(), what), maxBody), Repeated: "approval-" + n.ID + "-closed",
+		Body: strings.Join(append([]string{"This call is " + outcome + "."}, a.lines()...), "\n"), Repeated: "approval-" + n.ID + "-closed",
 	}
 }
 
-const maxSubject, maxBody = 200, 2000
+const maxSubject = 200
 
 // conversationButtons returns the buttons of a message in a conversation, which has no link: a link is one member's.
 func conversationButtons(n *Notice) []Button {
@@ -136,31 +140,33 @@ func memberButtons(n *Notice, page string) []Button {
 	return []Button{open}
 }
 
-// body says who asks for what, at which price, and until when.
+// body says who asks for what, at which price, and until when. Each text that others wrote has its label.
 func body(a *Approval, cents float64) string {
-	lines := []string{fmt.Sprintf("%s asks to use %s.", a.asker(), a.name())}
+	lines := a.lines()
 	if cents > 0 {
-		lines = append(lines, fmt.Sprintf("Price: %s.", decision.Cents(cents)))
+		lines = append(lines, "Price: "+decision.Cents(cents))
 	}
 	if a.Rule != "" {
-		lines = append(lines, fmt.Sprintf("Rule: %s.", a.Rule))
+		lines = append(lines, "Rule: "+alert.Quote(a.Rule))
 	}
-	return strings.Join(append(lines, fmt.Sprintf("It expires at %s.", decision.When(a.ExpiresAt))), "\n")
+	return strings.Join(append(lines, "Expires at: "+decision.When(a.ExpiresAt)), "\n")
+}
+
+// lines name who asks, and the tool.
+func (a *Approval) lines() []string {
+	asker := alert.Quote(a.RequestedBy)
+	if asker == "" {
+		asker = "an agent"
+	}
+	return []string{"Asked for by: " + asker, "Tool: " + a.name()}
 }
 
 // name returns the server and the tool.
 func (a *Approval) name() string {
 	if a.Server == "" {
-		return a.Tool
+		return alert.Quote(a.Tool)
 	}
-	return a.Server + "/" + a.Tool
-}
-
-func (a *Approval) asker() string {
-	if a.RequestedBy == "" {
-		return "An agent"
-	}
-	return a.RequestedBy
+	return alert.Quote(a.Server + "/" + a.Tool)
 }
 
 // topic names the approval to push services, which take 32 characters.

@@ -77,7 +77,7 @@ func TestPortalApprovers(t *testing.T) {
 	}{
 		"its scope":    {`"ai:approvers:write"`, "", 200},
 		"the area":     {`"ai:*"`, "", 403},
-		"an owner's":   {`"ai:*"`, `"owner_id":"ada",`, 403},
+		"an owner's":   {`"webhooks:*"`, `"owner_id":"ada",`, 403},
 		"another area": {`"webhooks:*"`, "", 403},
 	} {
 		page := x.session(t, `{"organization_id":"org-1",`+tt.owner+`"user_id":"ann","scopes":[`+tt.scopes+`],"return_url":"https://app.example"}`)

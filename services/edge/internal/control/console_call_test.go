@@ -37,7 +37,7 @@ func TestConsoleActsForOrganizations(t *testing.T) {
 			continue
 		}
 		if len(x.calls) != 1 || x.calls[0].organization != "org/1" || x.calls[0].key != "console" || x.calls[0].owner != "ada" ||
-			x.calls[0].user != "ann" || strings.Contains(x.calls[0].target, "other") {
+			x.calls[0].user != "ann" || x.calls[0].verified || strings.Contains(x.calls[0].target, "other") {
 			t.Errorf("%s %s: called as %+v", method, path, x.calls)
 		}
 	}
@@ -73,9 +73,9 @@ func TestConsoleDecidesAsOperator(t *testing.T) {
 		status     int
 		sent       string
 	}{
-		{"/a1/approve", `{}`, 200, `{"decided_by":"olga","reason":""}`},
-		{"/a1/approve", ``, 200, `{"decided_by":"olga","reason":""}`},
-		{"/a1/deny", `{"reason":"too \"much\""}`, 200, `{"decided_by":"olga","reason":"too \"much\""}`},
+		{"/a1/approve", `{}`, 200, `{"decided_by":"olga","decided_via":"console","reason":""}`},
+		{"/a1/approve", ``, 200, `{"decided_by":"olga","decided_via":"console","reason":""}`},
+		{"/a1/deny", `{"reason":"too \"much\""}`, 200, `{"decided_by":"olga","decided_via":"console","reason":"too \"much\""}`},
 		{"/a1/approve", `{"decided_by":"ada"}`, 400, ""},
 		{"/a1/approve", `{"organization_id":"other"}`, 400, ""},
 		{"/a1/deny", `{"reason":7}`, 400, ""},

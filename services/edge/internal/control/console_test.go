@@ -53,7 +53,7 @@ func (x *withoutToken) Holder(digest caller.TokenDigest) (caller.Caller, bool) {
 func newConsole(t *testing.T) (*portalWorld, *withoutToken) {
 	t.Helper()
 	pool := testkit.Postgres(t, migrations.FS)
-	x := &portalWorld{usage: postgres.NewUsage(pool)}
+	x := &portalWorld{usage: postgres.NewUsage(pool), pool: pool}
 	var err error
 	if x.table, err = route.Snapshot(); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func newConsole(t *testing.T) (*portalWorld, *withoutToken) {
 		Plans: plan.NewManager(postgres.NewPlans(pool), "", log), Credits: credit.NewManager(postgres.NewCredits(pool), log),
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Approvers: approver.NewGroups(postgres.NewApprovers(pool)), Windows: postgres.NewThresholds(pool),
 		Portal: &control.Portal{
-			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: parse(t, portalURL), Table: x.table, Upstreams: upstreams,
+			Sessions: portal.NewSessions(postgres.NewPortal(pool), x.table), URL: parse(t, portalURL), Table: x.table, Upstreams: upstreams,
 			Relay: x, Limiter: limit.New(nil), Counter: x.usage,
 		},
 		Console: &control.Console{

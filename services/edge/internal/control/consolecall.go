@@ -35,7 +35,7 @@ func (a *API) mountOperations(served *chain.Chain) {
 	c := a.options.Console
 	customers := &Portal{Table: c.Table, Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
 	routes := customers.customerRoutes(unheld)
-	decideInOwnName(c.Table, routes)
+	a.decideInOwnName(c.Table, routes)
 	maps.Copy(routes, a.alertRoutes())
 	maps.Copy(routes, a.approverRoutes())
 	maps.Copy(routes, a.limitRoutes())

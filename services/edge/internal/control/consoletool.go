@@ -3,6 +3,7 @@ package control
 import (
 	"net/http"
 
+	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/route"
 )
 
@@ -14,6 +15,11 @@ type toolReview struct {
 	Reason        string `json:"reason,omitempty"`
 	// AllOrganizations says that the server is one of all organizations.
 	AllOrganizations bool `json:"all_organizations,omitempty"`
+}
+
+// reviewedBy returns the field of a review by a session's person.
+func reviewedBy(_ *portal.Session, name string) map[string]string {
+	return map[string]string{"reviewed_by": name}
 }
 
 const toolServers = "/tools/servers"
@@ -42,8 +48,8 @@ func (p *Portal) toolRoutes() map[string]map[string]sessionHandler {
 		server:      {http.MethodGet: pass(http.MethodGet, server, there(server), "all_organizations")},
 		tools:       {http.MethodGet: pass(http.MethodGet, tools, there(tools), "all_organizations", "status", "limit", "cursor")},
 		refresh:     {http.MethodPost: pass(http.MethodPost, refresh, there(refresh))},
-		review:      {http.MethodPost: inOwnName[toolReview]("reviewed_by", pass(http.MethodPost, review, there(review)))},
-		one:         {http.MethodPost: inOwnName[toolReview]("reviewed_by", pass(http.MethodPost, one, there(one)))},
+		review:      {http.MethodPost: inOwnName[toolReview](reviewedBy, pass(http.MethodPost, review, there(review)))},
+		one:         {http.MethodPost: inOwnName[toolReview](reviewedBy, pass(http.MethodPost, one, there(one)))},
 		calls:       {http.MethodGet: pass(http.MethodGet, calls, "/v1/usage", "provider", "since", "until", "limit", "cursor")},
 	}
 }

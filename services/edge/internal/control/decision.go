@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/decision"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 )
 
 // Decider decides by tokens of the gateway. The error of a refusal is a *decision.RefusalError.
@@ -29,9 +31,22 @@ type Names interface {
 	Get(ctx context.Context, id string) (apikey.Key, error)
 }
 
-// Decisions is what the page of decisions needs. All fields are required.
+// Membership checks that a person is in the group that decides, see approver.Members.
+type Membership interface {
+	Check(ctx context.Context, organization, group, user string) error
+}
+
+// Persons lets identified people decide, see approver.Persons.
+type Persons interface {
+	Show(ctx context.Context, who approver.Person, ref string) (*decision.Decision, error)
+	Decide(ctx context.Context, who approver.Person, ref string, choice decision.Choice) (*decision.Decision, error)
+}
+
+// Decisions is what the pages of decisions need. All fields are required.
 type Decisions struct {
 	Decider Decider
+	Members Membership
+	Persons Persons
 	Keys    Names
 	Nonces  *decision.Nonces
 	// Reads and Writes limit the calls from an address, Tokens those with a token.
@@ -40,23 +55,32 @@ type Decisions struct {
 
 // NewDecisions returns Decisions with the rates of the house: an address may be that of a load balancer, or of the role
 // serve, which limits the addresses that it sees.
-func NewDecisions(decider Decider, keys Names, nonces *decision.Nonces) *Decisions {
+func NewDecisions(decider Decider, members Membership, persons Persons, keys Names, nonces *decision.Nonces) *Decisions {
 	return &Decisions{
-		Decider: decider, Keys: keys, Nonces: nonces,
+		Decider: decider, Members: members, Persons: persons, Keys: keys, Nonces: nonces,
 		Reads: decision.NewRate(100, 500), Writes: decision.NewRate(50, 200), Tokens: decision.NewRate(1, 120),
 	}
 }
 
 const (
 	pagePath      = "/decisions/{token}"
+	ownPath       = decision.OwnPath + "{ref}/{$}"
+	ownTokenPath  = decision.OwnPath + "{ref}/{token}"
 	decisionsPath = "/v1/decisions/{token}"
 	// maxForm bounds the form of the page in bytes: a reason has three bytes for each that is escaped.
 	maxForm = 8 << 10
 )
 
-// mountDecisions mounts the page, and the operation of service workers. A token authorizes a request: there is no session.
+// mountDecisions mounts the pages, and the operations of service workers and of end users' tokens. Where a path has a
+// token of the gateway, that authorizes a request of its approver: there is no session.
 func (a *API) mountDecisions(served *chain.Chain) {
-	served.Mount(pagePath, map[string]chain.Handler{http.MethodGet: a.showDecision, http.MethodPost: a.decideOnPage})
+	for _, path := range []string{pagePath, ownTokenPath} {
+		served.Mount(path, map[string]chain.Handler{http.MethodGet: a.showDecision, http.MethodPost: a.decideOnPage})
+	}
+	served.Mount(ownPath, map[string]chain.Handler{http.MethodGet: a.askPerson})
+	a.mount(served, caller.RoleService, map[string]map[string]chain.Handler{
+		decisionOfUser: {http.MethodGet: a.showUserDecision, http.MethodPost: a.decideAsUser},
+	})
 	served.Mount(decisionsPath, map[string]chain.Handler{http.MethodPost: a.decideByButton, http.MethodOptions: a.allowButton})
 }
 
@@ -84,6 +108,23 @@ func (a *API) showDecision(w http.ResponseWriter, r *http.Request, _ *chain.Line
 	return a.writeDecision(w, r, token, http.StatusOK)
 }
 
+// show returns what a token decides, if its approver is a member of the group that decides now.
+func (d *Decisions) show(ctx context.Context, token string) (*decision.Decision, error) {
+	found, err := d.Decider.Show(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return found, d.Members.Check(ctx, found.Organization, found.Group(), found.Approver)
+}
+
+// decide decides by a token, if its approver is a member of the group that decides now.
+func (d *Decisions) decide(ctx context.Context, token string, choice decision.Choice) (*decision.Decision, error) {
+	if _, err := d.show(ctx, token); err != nil {
+		return nil, err
+	}
+	return d.Decider.Decide(ctx, token, choice)
+}
+
 // writeLimited answers that there were too many requests.
 func writeLimited(w http.ResponseWriter, wait time.Duration) error {
 	e := apierr.Error{RetryAfter: wait}
@@ -96,7 +137,7 @@ func (a *API) writeDecision(w http.ResponseWriter, r *http.Request, token string
 	if !decision.IsToken(token) {
 		return decision.Write(w, http.StatusNotFound, decision.Unknown())
 	}
-	d, err := a.options.Decisions.Decider.Show(r.Context(), token)
+	d, err := a.options.Decisions.show(r.Context(), token)
 	if err != nil {
 		return a.writeRefusal(w, r, err)
 	}
@@ -118,6 +159,9 @@ func (a *API) nameAsker(ctx context.Context, d *decision.Decision) {
 
 // writeRefusal answers with the page of what the gateway refused, or of a gateway that is away.
 func (a *API) writeRefusal(w http.ResponseWriter, r *http.Request, err error) error {
+	if errors.Is(err, approver.ErrNotApprover) {
+		return decision.Write(w, http.StatusForbidden, decision.Failed("You can't decide on this call: you are not, or no longer, in the group that decides."))
+	}
 	refusal, ok := errors.AsType[*decision.RefusalError](err)
 	if !ok {
 		a.options.Log.ErrorContext(r.Context(), "the gateway has no answer to a decision", slog.String("error", err.Error()))
@@ -150,7 +194,7 @@ func (a *API) decideOnPage(w http.ResponseWriter, r *http.Request, _ *chain.Line
 	if !d.Nonces.Check(form.nonce, token, form.choice.Version, time.Now()) {
 		return a.writeDecision(w, r, token, http.StatusForbidden, "The page was open for too long, or is not the one that was shown. Nothing was decided: read it and decide again.")
 	}
-	decided, err := d.Decider.Decide(r.Context(), token, form.choice)
+	decided, err := d.decide(r.Context(), token, form.choice)
 	refusal, refused := errors.AsType[*decision.RefusalError](err)
 	switch {
 	case err == nil:
@@ -247,12 +291,9 @@ func (a *API) decideByButton(w http.ResponseWriter, r *http.Request, _ *chain.Li
 	if !decision.IsToken(token) {
 		return apierr.NotFound("decision")
 	}
-	decided, err := d.Decider.Decide(r.Context(), token, choice)
-	if refusal, ok := errors.AsType[*decision.RefusalError](err); ok {
-		return passed(refusal)
-	}
+	decided, err := d.decide(r.Context(), token, choice)
 	if err != nil {
-		return apierr.Unavailable("the service that decides is away; try again", err)
+		return refusalOf(err)
 	}
 	return write(w, http.StatusOK, struct {
 		Ref       string     `json:"ref"`
@@ -262,13 +303,24 @@ func (a *API) decideByButton(w http.ResponseWriter, r *http.Request, _ *chain.Li
 	}{decided.Ref, decided.Status, decided.DecidedBy, decided.DecidedAt})
 }
 
+// refusalOf returns the error of a decision as the face shows it.
+func refusalOf(err error) error {
+	if refusal, ok := errors.AsType[*decision.RefusalError](err); ok {
+		return passed(refusal)
+	}
+	if shown, ok := errors.AsType[*apierr.Error](err); ok {
+		return shown
+	}
+	return apierr.Unavailable("the service that decides is away; try again", err)
+}
+
 // kinds are the kinds of the gateway's refusals by status.
 var kinds = map[int]apierr.Kind{
 	http.StatusBadRequest: apierr.KindInvalid, http.StatusForbidden: apierr.KindForbidden, http.StatusNotFound: apierr.KindNotFound,
 	http.StatusConflict: apierr.KindConflict, http.StatusGone: apierr.KindGone, http.StatusTooManyRequests: apierr.KindRateLimited,
 }
 
-// passed returns a refusal of the gateway as the own one.
+// passed returns a refusal of the gateway as one of the edge.
 func passed(r *decision.RefusalError) error {
 	kind, ok := kinds[r.Status]
 	if !ok {

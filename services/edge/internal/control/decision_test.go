@@ -22,10 +22,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/decision"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -95,6 +98,7 @@ type page struct {
 	http.Handler
 
 	gateway   *approvals
+	members   members
 	nonces    *decision.Nonces
 	decisions *control.Decisions
 	logs      bytes.Buffer
@@ -116,16 +120,49 @@ func (k keyNames) Get(_ context.Context, id string) (apikey.Key, error) {
 	return apikey.Key{ID: id, Name: k[id], Organization: organization}, nil
 }
 
+// members are those of the group that decides.
+type members map[string]bool
+
+func (m members) Check(_ context.Context, _, _, user string) error {
+	if !m[user] {
+		return approver.ErrNotApprover
+	}
+	return nil
+}
+
+// persons are the approvals of identified people.
+type persons struct{ *approvals }
+
+func (g persons) Show(ctx context.Context, who approver.Person, ref string) (*decision.Decision, error) {
+	return g.Decide(ctx, who, ref, decision.Choice{})
+}
+
+func (g persons) Decide(_ context.Context, who approver.Person, ref string, c decision.Choice) (*decision.Decision, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if who.User != "ann" {
+		return nil, approver.ErrNotApprover
+	}
+	d := g.shown
+	d.Ref, d.Channel, d.Organization = ref, who.Way, who.Organization
+	if c.Decision != "" {
+		g.choices = append(g.choices, c)
+		d.Status = map[string]string{"approve": "approved", "deny": "denied"}[c.Decision]
+	}
+	return &d, nil
+}
+
 func newPage(t *testing.T) *page {
 	t.Helper()
-	x := &page{gateway: newApprovals(), spans: tracetest.NewSpanRecorder(), metrics: sdkmetric.NewManualReader()}
+	x := &page{gateway: newApprovals(), members: members{"ann": true}, spans: tracetest.NewSpanRecorder(), metrics: sdkmetric.NewManualReader()}
 	var err error
 	if x.nonces, err = decision.NewNonces(secret.New(strings.Repeat("p", 32))); err != nil {
 		t.Fatal(err)
 	}
-	x.decisions = control.NewDecisions(x.gateway, keyNames{"key_agent": "the nightly agent", "key_other": "theirs"}, x.nonces)
+	x.decisions = control.NewDecisions(x.gateway, x.members, persons{x.gateway}, keyNames{"key_agent": "the nightly agent", "key_other": "theirs"}, x.nonces)
 	x.Handler, err = control.New(control.Options{
 		Log: slog.New(slog.NewJSONHandler(&x.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), Decisions: x.decisions,
+		Tokens: testkit.Tokens(t, testkit.Token{Name: "edge", Role: caller.RoleService, Text: "svc"}),
 		Tracer: trace.NewTracerProvider(trace.WithSpanProcessor(x.spans)).Tracer(""),
 		Meter:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(x.metrics)).Meter(""),
 	})

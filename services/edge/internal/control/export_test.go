@@ -36,7 +36,7 @@ func ConsoleRoutes(table route.Table) []string {
 		routes = append(routes, method+" "+consoleAPI+route.Route{Path: path}.Filled("one"))
 	}
 	for _, r := range table.Routes {
-		if table.Dialect(r.Path) == "" && !r.WebSocket && r.Scope != apikey.MintTokens {
+		if table.Dialect(r.Path) == "" && !r.WebSocket && r.Scope != apikey.MintTokens && r.Scope != apikey.DecideOwn {
 			routes = append(routes, r.Method+" "+consoleAPI+"/organizations/acme"+r.Filled("one"))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/route"
@@ -25,24 +26,53 @@ type approvalDecision struct {
 	Reason string `json:"reason"`
 }
 
-// decideInOwnName makes those of the customers' routes that decide on approvals do so in the name of the session's person.
-func decideInOwnName(table route.Table, routes map[string]map[string]sessionHandler) {
+// decideInOwnName makes those of the customers' routes that decide on approvals do so in the name of the session's person,
+// who is a member of the group that decides, or an operator.
+func (a *API) decideInOwnName(table route.Table, routes map[string]map[string]sessionHandler) {
 	for _, r := range table.Routes {
 		next := routes[r.Path][r.Method]
 		switch {
 		case next == nil || r.Scope != decideApprovals:
 		case r.HasBody():
-			routes[r.Path][r.Method] = withScope(r, inOwnName[approvalDecision]("decided_by", next))
+			routes[r.Path][r.Method] = withScope(r, a.ofMember(inOwnName[approvalDecision](decidedBy, next)))
 		default:
 			routes[r.Path][r.Method] = withScope(r, revokedInOwnName(next))
 		}
 	}
 }
 
-// withScope refuses sessions without the scope of a route.
+// decidedBy returns the fields of a decision by a session's person.
+func decidedBy(s *portal.Session, name string) map[string]string {
+	via := approver.ViaPortal
+	if s.Operator != "" {
+		via = approver.ViaConsole
+	}
+	return map[string]string{"decided_by": name, "decided_via": via}
+}
+
+// ofMember refuses users who are not in the group of the approval that a request names, where there is that group. An
+// operator decides by the role, under the operator's own name.
+func (a *API) ofMember(next sessionHandler) sessionHandler {
+	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
+		if p := a.options.Portal; s.Operator == "" && s.User != "" && p.Members != nil {
+			if err := p.Members.CheckNamed(r.Context(), s.Organization, r.PathValue("ref"), s.User); err != nil {
+				return err
+			}
+		}
+		return next(w, r, l, s)
+	}
+}
+
+// errOwnersSession refuses an owner's session what reaches the whole organization. Links for owners have no such scopes.
+var errOwnersSession = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "this operation reaches the whole organization, and this session is an owner's")
+
+// withScope refuses sessions without the scope of a route, and owners' sessions what is not theirs.
 func withScope(r route.Route, next sessionHandler) sessionHandler {
 	need := r.Need()
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
+		if s.Owner != "" && s.Operator == "" && r.ScopedBy == route.ScopedByOrganization {
+			return errOwnersSession
+		}
 		if err := need.MetBy(s.Grants()); err != nil {
 			return err
 		}
@@ -63,9 +93,8 @@ func personOf(s *portal.Session) (string, error) {
 	return s.User, nil
 }
 
-// inOwnName reads a body of a page, and adds a field with the name of the session's person to it. A page can't name another
-// one.
-func inOwnName[T any](field string, next sessionHandler) sessionHandler {
+// inOwnName reads a body of a page, and adds fields to it that name the session's person. A page can't name another one.
+func inOwnName[T any](fields func(s *portal.Session, name string) map[string]string, next sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
 		name, err := personOf(s)
 		if err != nil {
@@ -75,7 +104,7 @@ func inOwnName[T any](field string, next sessionHandler) sessionHandler {
 		if err := read(w, r, &body); err != nil {
 			return err
 		}
-		text, err := withField(body, field, name)
+		text, err := withFields(body, fields(s, name))
 		if err != nil {
 			return fmt.Errorf("encode a request in a person's name: %w", err)
 		}
@@ -101,8 +130,8 @@ func revokedInOwnName(next sessionHandler) sessionHandler {
 	}
 }
 
-// withField returns a value as a JSON object with one more field.
-func withField(value any, field, text string) ([]byte, error) {
+// withFields returns a value as a JSON object with more fields.
+func withFields(value any, more map[string]string) ([]byte, error) {
 	object, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -111,6 +140,8 @@ func withField(value any, field, text string) ([]byte, error) {
 	if err := json.Unmarshal(object, &fields); err != nil {
 		return nil, err
 	}
-	fields[field] = text
+	for name, text := range more {
+		fields[name] = text
+	}
 	return json.Marshal(fields)
 }

@@ -20,9 +20,9 @@ func TestPortalDecidesAsItsUser(t *testing.T) {
 		status             int
 		text, sent, target string // text is in the answer, sent and target are of the call of the service
 	}{
-		"approve":            {"POST", "/approvals/a1/approve", `{}`, ann, 200, "", `{"decided_by":"ann","reason":""}`, "/v1/approvals/a1/approve"},
-		"without a body":     {"POST", "/approvals/a1/approve", ``, ann, 200, "", `{"decided_by":"ann","reason":""}`, "/v1/approvals/a1/approve"},
-		"deny":               {"POST", "/approvals/a1/deny", `{"reason":"no"}`, ann, 200, "", `{"decided_by":"ann","reason":"no"}`, "/v1/approvals/a1/deny"},
+		"approve":            {"POST", "/approvals/a1/approve", `{}`, ann, 200, "", `{"decided_by":"ann","decided_via":"portal","reason":""}`, "/v1/approvals/a1/approve"},
+		"without a body":     {"POST", "/approvals/a1/approve", ``, ann, 200, "", `{"decided_by":"ann","decided_via":"portal","reason":""}`, "/v1/approvals/a1/approve"},
+		"deny":               {"POST", "/approvals/a1/deny", `{"reason":"no"}`, ann, 200, "", `{"decided_by":"ann","decided_via":"portal","reason":"no"}`, "/v1/approvals/a1/deny"},
 		"end":                {"DELETE", "/standing-approvals/std_1?revoked_by=eve&reason=over", "", ann, 200, "", "", "/v1/approvals/standing/std_1?reason=over&revoked_by=ann"},
 		"read":               {"GET", "/standing-approvals?limit=5&revoked_by=eve", "", ann, 200, "", "", "/v1/approvals/standing?limit=5"},
 		"as another":         {"POST", "/approvals/a1/approve", `{"decided_by":"eve"}`, ann, 400, "decided_by: is not a field", "", ""},

@@ -32,6 +32,11 @@ type Counter interface {
 	Apply(ctx context.Context, batch meter.Batch) (applied bool, err error)
 }
 
+// Deciders checks that a person who is named as the one who decides may, see approver.Members.
+type Deciders interface {
+	CheckNamed(ctx context.Context, organization, ref, user string) error
+}
+
 // Portal is what the portal needs. All fields are required unless their comment says otherwise.
 type Portal struct {
 	Sessions *portal.Sessions
@@ -44,6 +49,8 @@ type Portal struct {
 	Limiter   Limiter
 	// Counter counts successful calls; nil counts none.
 	Counter Counter
+	// Members checks who decides on approvals; nil without the gateway.
+	Members Deciders
 	// Enforcer holds the calls of sessions to the plans of their organizations.
 	Enforcer chain.Enforcer
 	// Drain calls end once control drains, unless it is stopped before. It may be nil.

@@ -3,12 +3,14 @@ package control_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/caller"
 )
 
@@ -81,6 +83,14 @@ func TestPortalLinkIsChecked(t *testing.T) {
 	}
 }
 
+// ownerOf returns the owner of a session that may have a route: none where it reaches the whole organization.
+func ownerOf(r route.Route) string {
+	if r.ScopedBy == route.ScopedByOrganization {
+		return ""
+	}
+	return "ada"
+}
+
 // Each customers' route without a dialect opens to its scope alone, and is called as the session's organization, owner and
 // user, whatever the request says.
 func TestPortalScopes(t *testing.T) {
@@ -89,15 +99,15 @@ func TestPortalScopes(t *testing.T) {
 		if x.table.Dialect(r.Path) != "" || r.WebSocket {
 			continue
 		}
-		path, body := "/portal/api"+r.Filled("one")+"?owner_id=other&user_id=other", r.Example
+		path, body, owner := "/portal/api"+r.Filled("one")+"?owner_id=other&user_id=other", r.Example, ownerOf(r)
 		if r.Scope == "ai:approvals:decide" {
 			body = "{}" // A page doesn't say who decides, see TestPortalDecidesAsItsUser.
 		}
-		if r.Upstream == "control" && ofOrganizations(r.Scope) {
-			continue // See TestPortalAlertRules and TestPortalApprovers.
+		if r.Upstream == "control" && (ofOrganizations(r.Scope) || r.Scope == apikey.DecideOwn) {
+			continue // See TestPortalAlertRules, TestPortalApprovers and TestPortalPersonsDecide.
 		}
 		if r.Upstream == "control" { // Only a key mints.
-			headers := x.session(t, request("org-1", "ada", "ann", `["`+string(r.Scope)+`"]`))
+			headers := x.session(t, request("org-1", owner, "ann", `["`+string(r.Scope)+`"]`))
 			if answer := x.do(t, r.Method, path, body, headers...); answer.Status != http.StatusNotFound || len(x.calls) > 0 {
 				t.Errorf("%s %s: %d and %d calls, want 404 and none", r.Method, r.Path, answer.Status, len(x.calls))
 			}
@@ -105,7 +115,7 @@ func TestPortalScopes(t *testing.T) {
 		}
 		var others []string
 		for _, scope := range apikey.Scopes() {
-			if scope != r.Scope && !ofOrganizations(scope) { // Those are not given with an owner.
+			if scope != r.Scope && (owner == "" || !wholeOrganization(x.table, scope)) {
 				others = append(others, string(scope))
 			}
 		}
@@ -113,20 +123,20 @@ func TestPortalScopes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		headers := append(x.session(t, request("org-1", "ada", "ann", string(without))), caller.HeaderOwner, "other", caller.HeaderUser, "other")
+		headers := append(x.session(t, request("org-1", owner, "ann", string(without))), caller.HeaderOwner, "other", caller.HeaderUser, "other", caller.HeaderUserVerified, "true")
 		if answer := x.do(t, r.Method, path, body, headers...); answer.Status != http.StatusForbidden {
 			t.Errorf("%s %s with all scopes but %s: %d, want 403", r.Method, r.Path, r.Scope, answer.Status)
 		}
 		if len(x.calls) > 0 {
 			t.Fatalf("%s %s was relayed without its scope", r.Method, r.Path)
 		}
-		headers = append(x.session(t, request("org-1", "ada", "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other")
+		headers = append(x.session(t, request("org-1", owner, "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other")
 		if answer := x.do(t, r.Method, path, body, headers...); answer.Status != http.StatusOK || len(x.calls) != 1 {
 			t.Fatalf("%s %s with %s: %d and %d calls, want 200 and 1", r.Method, r.Path, r.Scope, answer.Status, len(x.calls))
 		}
 		call := x.calls[0]
 		x.calls = nil
-		if call.organization != "org-1" || call.key != "portal" || call.owner != "ada" || call.user != "ann" {
+		if call.organization != "org-1" || call.key != "portal" || call.owner != owner || call.user != "ann" || !call.verified {
 			t.Errorf("%s %s: called as %+v", r.Method, r.Path, call)
 		}
 		if r.Upstream != "gateway" && strings.Contains(call.target, "other") {
@@ -181,6 +191,57 @@ func TestPortalRefusesOtherSites(t *testing.T) {
 	}
 	if answer := x.do(t, "GET", "/portal/api/session", "", own...); answer.Status != 401 {
 		t.Errorf("after the end: %d, want 401", answer.Status)
+	}
+}
+
+// wholeOrganization reports whether a scope opens a route that reaches the whole organization.
+func wholeOrganization(table route.Table, scope apikey.Permission) bool {
+	return slices.ContainsFunc(table.Routes, func(r route.Route) bool { return r.Scope == scope && r.ScopedBy == route.ScopedByOrganization })
+}
+
+// A session of an owner is that owner's: no link for one has a scope that opens what is the whole organization's, and a
+// session from before has no use of such a scope. The table of routes says which these are.
+func TestOwnersSessionsReachNoOrganization(t *testing.T) {
+	x := newPortal(t)
+	link := func(scopes ...string) (status int, reason string) {
+		t.Helper()
+		text, err := json.Marshal(scopes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := x.do(t, "POST", "/admin/v1/portal/sessions", request("org-1", "ada", "ann", string(text)), "Authorization", "Bearer "+operatorToken)
+		var refused struct{ Reason string }
+		_ = json.NewDecoder(answer.Body).Decode(&refused)
+		return answer.Status, refused.Reason
+	}
+	for _, scope := range append(apikey.Scopes(), "ai:*", "alerts:*", "notifications:*", "webhooks:*", "keys:read", "keys:write") {
+		area, all := strings.CutSuffix(string(scope), "*")
+		whole := strings.HasPrefix(string(scope), "keys:") || slices.ContainsFunc(x.table.Routes, func(r route.Route) bool {
+			return (r.Scope == scope || all && strings.HasPrefix(string(r.Scope), area) && !r.Scope.Explicit()) && r.ScopedBy == route.ScopedByOrganization
+		})
+		status, reason := link("webhooks:endpoints:read", string(scope))
+		if want := map[bool]int{true: 400, false: 201}[whole]; status != want || whole && !strings.Contains(reason, string(scope)) {
+			t.Errorf("%s beside an owner: %d %q, want %d", scope, status, reason, want)
+		}
+	}
+	if status, reason := link("ai:usage:read", "webhooks:*", "ai:runs:write"); status != 400 || !strings.Contains(reason, "ai:runs:write, ai:usage:read") || strings.Contains(reason, "webhooks") {
+		t.Errorf("%d %q, want the two scopes", status, reason)
+	}
+	for _, r := range x.table.Routes {
+		if x.table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == "control" || r.ScopedBy != route.ScopedByOrganization {
+			continue
+		}
+		headers := x.session(t, request("org-1", "", "ann", `["`+string(r.Scope)+`"]`))
+		if _, err := x.pool.Exec(t.Context(), `UPDATE portal_sessions SET owner_id = 'ada'`); err != nil {
+			t.Fatal(err)
+		}
+		body := r.Example
+		if r.Scope == "ai:approvals:decide" {
+			body = "{}"
+		}
+		if answer := x.do(t, r.Method, "/portal/api"+r.Filled("one"), body, headers...); answer.Status != http.StatusForbidden || len(x.calls) > 0 {
+			t.Errorf("%s %s for an owner: %d and %d calls, want 403 and none", r.Method, r.Path, answer.Status, len(x.calls))
+		}
 	}
 }
 

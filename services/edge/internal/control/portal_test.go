@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
@@ -42,14 +43,20 @@ type portalWorld struct {
 	usage *postgres.Usage
 	keys  *apikey.Manager
 	plans *plan.Watcher
-	table route.Table
-	fails bool // calls of services fail
-	mu    sync.Mutex
-	calls []relayed
+	pool  *pgxpool.Pool
+	// gateway is what identified people decide on.
+	gateway *approvals
+	table   route.Table
+	fails   bool // calls of services fail
+	mu      sync.Mutex
+	calls   []relayed
 }
 
 // relayed is a call that reached a service.
-type relayed struct{ organization, key, owner, user, target, body string }
+type relayed struct {
+	organization, key, owner, user, target, body string
+	verified                                     bool
+}
 
 func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error {
 	body, err := io.ReadAll(r.Body)
@@ -58,7 +65,7 @@ func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call
 	}
 	x.mu.Lock()
 	x.calls = append(x.calls, relayed{
-		call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String(), string(body),
+		call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String(), string(body), call.Verified,
 	})
 	x.mu.Unlock()
 	if call.Follow != nil {
@@ -77,7 +84,7 @@ func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call
 func newPortal(t *testing.T) *portalWorld {
 	t.Helper()
 	pool := testkit.Postgres(t, migrations.FS)
-	x := &portalWorld{usage: postgres.NewUsage(pool)}
+	x := &portalWorld{usage: postgres.NewUsage(pool), pool: pool, gateway: newApprovals()}
 	var err error
 	if x.table, err = route.Snapshot(); err != nil {
 		t.Fatal(err)
@@ -105,8 +112,9 @@ func newPortal(t *testing.T) *portalWorld {
 		Credits: credit.NewManager(postgres.NewCredits(pool), log), Windows: postgres.NewThresholds(pool),
 		Tokens: testkit.Tokens(t, testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken}),
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Approvers: approver.NewGroups(postgres.NewApprovers(pool)),
+		Decisions: control.NewDecisions(x.gateway, members{"ann": true}, persons{x.gateway}, keyNames{}, nil),
 		Portal: &control.Portal{
-			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: at, Table: x.table, Upstreams: upstreams,
+			Sessions: portal.NewSessions(postgres.NewPortal(pool), x.table), URL: at, Table: x.table, Upstreams: upstreams,
 			Relay: x, Limiter: limit.New(nil), Counter: x.usage,
 			Enforcer: runQuotas(t, x.plans, pool),
 		},

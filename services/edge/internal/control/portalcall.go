@@ -32,10 +32,11 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		"/keys/{id}/rotate": {http.MethodPost: a.rotateSessionKey},
 	}
 	customers := a.options.Portal.customerRoutes(a.holdToPlan)
-	decideInOwnName(a.options.Portal.Table, customers)
+	a.decideInOwnName(a.options.Portal.Table, customers)
 	maps.Copy(routes, customers)
 	maps.Copy(routes, a.alertRoutes())
 	maps.Copy(routes, a.approverRoutes())
+	maps.Copy(routes, a.personRoutes())
 	maps.Copy(routes, a.limitRoutes())
 	return routes
 }
@@ -70,8 +71,9 @@ func (p *Portal) pass(r route.Route, hold hold) sessionHandler {
 		actAs(req, r, s)
 		call := proxy.Call{
 			Target: target(req), Timeout: r.Timeout, Organization: s.Organization, Key: s.Key(),
-			Follow: func(end context.CancelCauseFunc) func() { return p.follow(r, s, end) },
-			Inject: func(h http.Header) { chain.Inject(req.Context(), h) },
+			Verified: s.Operator == "" && s.User != "", // An operator only names the user.
+			Follow:   func(end context.CancelCauseFunc) func() { return p.follow(r, s, end) },
+			Inject:   func(h http.Header) { chain.Inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				l.Succeeded = true
 				return func() error { return p.count(req.Context(), s, r.Metric) }

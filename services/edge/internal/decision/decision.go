@@ -67,6 +67,18 @@ type Call struct {
 	UnknownRef *string  `json:"unknown_ref"`
 }
 
+// Group returns the name of the group that decides; empty for the default group.
+func (d *Decision) Group() string {
+	if d.Call == nil {
+		return ""
+	}
+	return d.Call.Approvers
+}
+
+// OwnPath begins the path of the page on which a person decides who is identified by a session or a token, without a link
+// that authorizes. The reference of the approval follows.
+const OwnPath = "/decisions/of/"
+
 // Pending reports whether it is not decided.
 func (d *Decision) Pending() bool { return d.Status == "pending" }
 

@@ -206,7 +206,14 @@ func Write(w http.ResponseWriter, status int, v View) error {
 	if err := page.Execute(&out, v); err != nil {
 		return fmt.Errorf("page of a decision: %w", err)
 	}
-	h := w.Header()
+	setHeaders(w.Header(), policy)
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes()) // The client may have disconnected.
+	return nil
+}
+
+// setHeaders sets the headers of a page with a policy.
+func setHeaders(h http.Header, policy string) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "no-store")
@@ -216,7 +223,4 @@ func Write(w http.ResponseWriter, status int, v View) error {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes()) // The client may have disconnected.
-	return nil
 }

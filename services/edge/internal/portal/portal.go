@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/screen"
@@ -87,10 +88,13 @@ type Store interface {
 }
 
 // Sessions makes links and opens sessions.
-type Sessions struct{ store Store }
+type Sessions struct {
+	store Store
+	table route.Table
+}
 
-// NewSessions returns Sessions over a store.
-func NewSessions(store Store) *Sessions { return &Sessions{store} }
+// NewSessions returns Sessions over a store. The table holds all routes: it says which scopes an owner's session can't have.
+func NewSessions(store Store, table route.Table) *Sessions { return &Sessions{store, table} }
 
 // present returns the current time with the precision of Postgres.
 func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
@@ -106,7 +110,7 @@ func newSecret() string {
 
 // Mint makes a link for an operator, and returns its secret and when it ends.
 func (s *Sessions) Mint(ctx context.Context, r Request, by string) (text secret.Value, until time.Time, err error) {
-	if r, err = r.check(); err != nil {
+	if r, err = r.check(s.table); err != nil {
 		return secret.Value{}, time.Time{}, err
 	}
 	now, value := present(), newSecret()
@@ -167,7 +171,7 @@ func (s *Sessions) End(ctx context.Context, text string) error {
 }
 
 // check validates a request.
-func (r Request) check() (Request, error) {
+func (r Request) check(table route.Table) (Request, error) {
 	r.Scopes = slices.Compact(slices.Sorted(slices.Values(r.Scopes)))
 	if r.Organization == "" {
 		return r, apierr.Invalid("organization_id", "is required")
@@ -180,33 +184,29 @@ func (r Request) check() (Request, error) {
 			return r, apierr.Invalid(field, "seems to hold a key; send an identifier")
 		}
 	}
-	if err := checkScopes(r); err != nil {
+	if err := checkScopes(r, table); err != nil {
 		return r, err
 	}
 	return r, checkReturn(r.ReturnURL)
 }
 
 // checkScopes validates the scopes, and that the identity that they act for is known.
-func checkScopes(r Request) error {
+func checkScopes(r Request, table route.Table) error {
 	if _, ok := grantsOf(r.Scopes); !ok || len(r.Scopes) == 0 {
 		return apierr.Invalid("scopes", "must hold at least one scope, such as webhooks:endpoints:read or "+
 			string(ScopeKeysRead)+", and nothing else; read and write are permissions of API keys, not scopes")
 	}
+	var whole []string
 	for _, scope := range r.Scopes {
-		personal := strings.HasPrefix(string(scope), "notifications:") && !strings.HasPrefix(string(scope), "notifications:sends:") &&
-			scope != apikey.MintTokens
-		if personal && r.User == "" {
-			return apierr.Invalid("user_id", "is required with scopes of the inbox and of push devices, which are a user's")
+		switch {
+		case r.User == "" && reaches(table, scope, route.ScopedByUser):
+			return apierr.Invalid("user_id", "is required with scopes of what is a user's, such as the inbox and push devices: "+string(scope))
+		case r.Owner != "" && (isKeys(scope) || reaches(table, scope, route.ScopedByOrganization)):
+			whole = append(whole, string(scope))
 		}
-		if isKeys(scope) && r.Owner != "" {
-			return apierr.Invalid("scopes", "must not hold scopes of keys with an owner_id: keys are the organization's")
-		}
-		if strings.HasPrefix(string(scope), "alerts:") && r.Owner != "" {
-			return apierr.Invalid("scopes", "must not hold scopes of alerts with an owner_id: their rules are the organization's")
-		}
-		if strings.HasPrefix(string(scope), "ai:approvers:") && r.Owner != "" {
-			return apierr.Invalid("scopes", "must not hold scopes of approvers with an owner_id: their groups are the organization's")
-		}
+	}
+	if len(whole) > 0 {
+		return apierr.Invalid("scopes", "must not hold "+strings.Join(whole, ", ")+" with an owner_id: these act on the whole organization")
 	}
 	return nil
 }

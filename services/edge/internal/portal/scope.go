@@ -21,6 +21,13 @@ func grantsOf(scopes []apikey.Permission) (apikey.Grants, bool) {
 	return apikey.ScopeGrants(slices.DeleteFunc(slices.Clone(scopes), isKeys))
 }
 
+// reaches reports whether a scope or a whole area opens a route whose calls reach the records of an organization, an owner or
+// a user.
+func reaches(table route.Table, scope apikey.Permission, whose string) bool {
+	grants := apikey.GrantsOf([]apikey.Permission{scope})
+	return slices.ContainsFunc(table.Routes, func(r route.Route) bool { return r.ScopedBy == whose && r.Need().MetBy(grants) == nil })
+}
+
 // Grants returns what the session may do on customers' routes.
 func (s *Session) Grants() apikey.Grants {
 	grants, _ := grantsOf(s.Scopes) // A session of another release may have unknown scopes, and then has none.

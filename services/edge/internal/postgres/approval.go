@@ -120,8 +120,8 @@ func (s approvalState) Close(ctx context.Context, a approver.Approval) error {
 	return nil
 }
 
-func (s approvalState) Overdue(ctx context.Context, before time.Time, limit int) ([]approver.Approval, error) {
-	rows, err := s.q.OverdueApprovals(ctx, dbsql.OverdueApprovalsParams{Before: before, Most: int32(limit)})
+func (s approvalState) Overdue(ctx context.Context, now time.Time, limit int) ([]approver.Approval, error) {
+	rows, err := s.q.OverdueApprovals(ctx, dbsql.OverdueApprovalsParams{Now: now, Most: int32(limit)})
 	if err != nil {
 		return nil, fmt.Errorf("overdue approvals: %w", err)
 	}
@@ -130,6 +130,16 @@ func (s approvalState) Overdue(ctx context.Context, before time.Time, limit int)
 		found[i] = approvalOf(row.Approval)
 	}
 	return found, nil
+}
+
+func (s approvalState) Postpone(ctx context.Context, a approver.Approval) error {
+	err := s.q.PostponeApproval(context.WithoutCancel(ctx), dbsql.PostponeApprovalParams{
+		Checks: int32(a.Checks), NextCheck: a.NextCheck, OrganizationID: a.Organization, Ref: a.Ref,
+	})
+	if err != nil {
+		return fmt.Errorf("postpone approval: %w", err)
+	}
+	return nil
 }
 
 func (s approvalState) Due(ctx context.Context, state string, now time.Time, limit int) ([]approver.Notice, error) {
@@ -172,9 +182,13 @@ func approvalOf(a dbsql.Approval) approver.Approval {
 	found := approver.Approval{
 		Organization: a.OrganizationID, Ref: a.Ref, Group: a.GroupName, Proof: a.Proof, Server: a.Server, Tool: a.Tool, Rule: a.Rule,
 		RequestedBy: a.RequestedBy, At: a.RequestedAt, ExpiresAt: a.ExpiresAt, State: a.State, DecidedBy: a.DecidedBy,
+		Checks: int(a.Checks),
 	}
 	if a.ClosedAt != nil {
 		found.ClosedAt = *a.ClosedAt
+	}
+	if a.NextCheck != nil {
+		found.NextCheck = *a.NextCheck
 	}
 	return found
 }

@@ -114,7 +114,18 @@ func TestApprovalNotices(t *testing.T) {
 		}
 		overdue, err := s.Overdue(ctx, now, 10)
 		if err != nil || len(overdue) != 1 || overdue[0].Ref != "r2" {
-			t.Errorf("overdue are %v, %v", overdue, err)
+			t.Fatalf("overdue are %v, %v", overdue, err)
+		}
+		late := overdue[0]
+		late.Checks, late.NextCheck = 3, now.Add(time.Minute)
+		if err := s.Postpone(ctx, late); err != nil {
+			return err
+		}
+		for after, want := range map[time.Duration]int{0: 0, time.Second: 0, time.Minute: 1} {
+			found, err := s.Overdue(ctx, now.Add(after), 10)
+			if err != nil || len(found) != want || want == 1 && (found[0].Checks != 3 || !found[0].NextCheck.Equal(late.NextCheck)) {
+				t.Errorf("overdue after %s are %v, %v, want %d", after, found, err, want)
+			}
 		}
 		return nil
 	})

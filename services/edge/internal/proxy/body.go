@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -98,6 +99,18 @@ func (b *body) grow(announced int64) error {
 	}
 	b.held += size
 	b.pieces = append(b.pieces, make([]byte, 0, size))
+	return nil
+}
+
+// replace replaces the body by what is made of it.
+func (b *body) replace(ctx context.Context, by func(ctx context.Context, sent io.Reader) ([]byte, error)) error {
+	text, err := by(ctx, b)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pieces, b.size = [][]byte{text}, int64(len(text))
 	return nil
 }
 

@@ -47,6 +47,9 @@ func request(inbound http.Header, authorization string, call Call) http.Header {
 		names = passedOfUser
 		h.set(caller.HeaderUser, call.User)
 	}
+	if call.User != "" || call.Verified {
+		h.set(caller.HeaderUserVerified, caller.Verified)
+	}
 	if call.Owner != "" {
 		h.set(caller.HeaderOwner, call.Owner)
 	}

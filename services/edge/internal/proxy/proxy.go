@@ -51,6 +51,10 @@ type Call struct {
 	Terms string
 	// Dialect is the API whose format the customer uses; empty for Switchyard's own.
 	Dialect string
+	// Body returns what is sent in place of the caller's body, or the error that refuses it; nil sends the body unchanged.
+	Body func(ctx context.Context, sent io.Reader) ([]byte, error)
+	// Verified reports that the user in the request's headers was verified by the user's own session, as User was by a token.
+	Verified bool
 	// Follow is called with the function that ends the call early, for which the caller may give an *apierr.Error as the
 	// reason. Do calls done when the call has ended. Follow may be nil.
 	Follow func(end context.CancelCauseFunc) (done func())
@@ -145,6 +149,11 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 		return err
 	}
 	defer func() { _ = body.Close() }()
+	if call.Body != nil {
+		if err := body.replace(ctx, call.Body); err != nil {
+			return err
+		}
+	}
 	clock := time.AfterFunc(call.Timeout, func() { cancel(errNoHead) })
 	defer clock.Stop()
 

@@ -30,6 +30,8 @@ type Route struct {
 	// Permission and Scope each allow the route. Permission is empty if nothing but the scope does.
 	Permission apikey.Permission `yaml:"permission" json:"permission"`
 	Scope      apikey.Permission `yaml:"scope"      json:"scope"`
+	// ScopedBy says whose records a call reaches: ScopedByOrganization, ScopedByOwner or ScopedByUser.
+	ScopedBy string `yaml:"scoped_by" json:"-"`
 	// Metric counts the route's successful calls; empty for none.
 	Metric string `yaml:"metric" json:"metric"`
 	// Summary and Example are for the OpenAPI document; Example is a valid request body, empty for none.
@@ -51,6 +53,17 @@ type Route struct {
 	// that is the key's.
 	Query []string `yaml:"query" json:"-"`
 }
+
+// Whose records a route's calls reach.
+const (
+	// ScopedByOrganization is every record of the organization, whichever owner or user a call names.
+	ScopedByOrganization = "organization"
+	// ScopedByOwner is what belongs to the owner of a call that names one: the service keeps owners apart, and refuses them
+	// what is the organization's.
+	ScopedByOwner = "owner"
+	// ScopedByUser is what belongs to the user of a call.
+	ScopedByUser = "user"
+)
 
 // Table is a version of all routes. As JSON it is the catalog.
 type Table struct {
@@ -217,6 +230,8 @@ func (r Route) check() error {
 		return errors.New("permission must be read or write, or empty for a scope that only itself grants")
 	case slices.ContainsFunc(r.Query, func(name string) bool { return strings.HasPrefix(name, "org") }):
 		return errors.New("query must not name an organization: it is the key's")
+	case r.ScopedBy != ScopedByOrganization && r.ScopedBy != ScopedByOwner && r.ScopedBy != ScopedByUser:
+		return errors.New("scoped_by must be organization, owner or user")
 	case r.Timeout <= 0:
 		return errors.New("timeout must be above zero")
 	}
@@ -242,7 +257,7 @@ func (r Route) free() bool {
 // or a decision.
 var freeEndings = []string{
 	"/count_tokens", ":countTokens", "/input_tokens", "/cancel", "/files",
-	"/endpoints", "/rotate-secret", "/registrations", "/runs", "/revoke", "/abort", "/approvals", "/approve", "/deny", "/tokens",
+	"/endpoints", "/rotate-secret", "/registrations", "/runs", "/revoke", "/abort", "/approvals", "/approve", "/deny", "/decision", "/tokens",
 }
 
 // Served returns the table without the routes whose service is not among upstreams.

@@ -70,6 +70,7 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/approvals":                              "gateway /v1/approvals",
 		"/product/v1/ai/approvals/{ref}":                        "gateway /v1/approvals/{ref}",
 		"/product/v1/ai/approvals/{ref}/approve":                "gateway /v1/approvals/{ref}/approve",
+		"/product/v1/ai/approvals/{ref}/decision": "control /v1/approvals/{ref}/decision",
 		"/product/v1/ai/approvals/{ref}/deny":                   "gateway /v1/approvals/{ref}/deny",
 		"/product/v1/ai/standing-approvals":                     "gateway /v1/approvals/standing",
 		"/product/v1/ai/standing-approvals/{standing_id}":       "gateway /v1/approvals/standing/{standing_id}",
@@ -200,15 +201,35 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// Each scope for end users opens routes whose permission is its action: a key with that permission may give the scope.
+// Each scope for end users opens routes whose permission is its action: a key with that permission may give the scope. A
+// scope that only itself grants has no permission.
 func TestEndUserScopesHaveThePermissionOfTheirAction(t *testing.T) {
 	table, err := Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range table.Routes {
-		if r.Scope.ForEndUsers() && !strings.HasSuffix(string(r.Scope), ":"+string(r.Permission)) {
+		if r.Scope.ForEndUsers() && (r.Scope.Explicit() != (r.Permission == "") || r.Permission != "" && !strings.HasSuffix(string(r.Scope), ":"+string(r.Permission))) {
 			t.Errorf("%s %s: scope %s, permission %s", r.Method, r.Path, r.Scope, r.Permission)
+		}
+	}
+}
+
+// A scope stands for one kind of records: a link for an owner has it or has not. What only a user's own token opens, or a
+// session of that user, is a user's.
+func TestScopesHaveOneKindOfRecords(t *testing.T) {
+	table, err := Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[apikey.Permission]string{}
+	for _, r := range table.Routes {
+		if before, ok := kinds[r.Scope]; ok && before != r.ScopedBy {
+			t.Errorf("%s %s: scoped by %s, and others of the scope %s by %s", r.Method, r.Path, r.ScopedBy, r.Scope, before)
+		}
+		kinds[r.Scope] = r.ScopedBy
+		if r.Scope.ForEndUsers() != (r.ScopedBy == ScopedByUser) {
+			t.Errorf("%s %s: the scope %s is scoped by %s", r.Method, r.Path, r.Scope, r.ScopedBy)
 		}
 	}
 }
@@ -244,7 +265,7 @@ func TestJSONRPCErrors(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, scope: ai:chat:invoke, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
+	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, scope: ai:chat:invoke, scoped_by: owner, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
 	if _, err := parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
@@ -272,6 +293,8 @@ func TestParseRefuses(t *testing.T) {
 		"no scope":             {"scope: ai:chat:invoke", "scope: ''"},
 		"a whole area":         {"ai:chat:invoke", "ai:*"},
 		"an unknown scope":     {"ai:chat:invoke", "ai:chat:write"},
+		"no scope of records":  {"scoped_by: owner, ", ""},
+		"records of others":    {"scoped_by: owner", "scoped_by: everyone"},
 		"an organization":      {"metric: m", "metric: m, query: [limit, organization_id]"},
 		"an example for GET":   {"method: POST", "method: GET"},
 		"no summary":           {"summary: s", "summary: ''"},

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,7 @@ func (a *Approvals) Approval(ctx context.Context, organization, ref string) (app
 		DecidedBy *string   `json:"decided_by"`
 		ExpiresAt time.Time `json:"expires_at"`
 		Call      *struct {
+			Group string  `json:"approvers"`
 			Cents float64 `json:"price_cents"`
 		} `json:"call"`
 	}
@@ -52,7 +54,7 @@ func (a *Approvals) Approval(ctx context.Context, organization, ref string) (app
 	case err != nil:
 		return approver.Present{}, fmt.Errorf("approval of the gateway: %w", err)
 	}
-	p := approver.Present{State: states[found.Status], ExpiresAt: found.ExpiresAt}
+	p := approver.Present{State: states[found.Status], ExpiresAt: found.ExpiresAt, Group: approver.Default}
 	if p.State == "" {
 		return p, errors.New("approval of the gateway: the status is unknown")
 	}
@@ -60,7 +62,7 @@ func (a *Approvals) Approval(ctx context.Context, organization, ref string) (app
 		p.DecidedBy = *found.DecidedBy
 	}
 	if found.Call != nil {
-		p.Cents = found.Call.Cents
+		p.Cents, p.Group = found.Call.Cents, cmp.Or(found.Call.Group, approver.Default)
 	}
 	return p, nil
 }
@@ -149,6 +151,7 @@ type asked struct {
 	Message  string       `json:"message"`
 	Target   *askedTarget `json:"target,omitempty"`
 	Actions  []action     `json:"actions,omitempty"`
+	Secret   string       `json:"secret,omitempty"`
 	Key      string       `json:"idempotency_key"`
 }
 
@@ -182,7 +185,7 @@ type action struct {
 
 // bodyOf returns the text and the buttons of a message.
 func bodyOf(m approver.Message) asked {
-	body := asked{Subject: m.Subject, Message: m.Body, Key: m.Repeated}
+	body := asked{Subject: m.Subject, Message: m.Body, Secret: m.Secret, Key: m.Repeated}
 	for _, b := range m.Buttons {
 		body.Actions = append(body.Actions, action(b))
 	}

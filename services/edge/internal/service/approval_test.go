@@ -28,10 +28,10 @@ func TestApproval(t *testing.T) {
 	s, gateway := newApprovals(t)
 	expires := time.Date(2026, 1, 2, 4, 4, 5, 0, time.UTC)
 	for text, want := range map[string]approver.Present{
-		`{"ref":"r1","status":"pending","decided_by":null,"expires_at":"2026-01-02T04:04:05Z","call":null}`:                  {State: "waiting", ExpiresAt: expires},
-		`{"ref":"r1","status":"pending","expires_at":"2026-01-02T04:04:05Z","call":{"price_cents":2.5,"proof":"page"}}`:      {State: "waiting", ExpiresAt: expires, Cents: 2.5},
-		`{"ref":"r1","status":"approved","decided_by":"ann","expires_at":"2026-01-02T04:04:05Z","decided_via":"slack"}`:      {State: "approved", DecidedBy: "ann", ExpiresAt: expires},
-		`{"ref":"r1","status":"expired","expires_at":"2026-01-02T04:04:05Z","arguments":{"a":[1,{"b":"c"}]},"call":{"x":1}}`: {State: "expired", ExpiresAt: expires},
+		`{"ref":"r1","status":"pending","decided_by":null,"expires_at":"2026-01-02T04:04:05Z","call":null}`:                               {State: "waiting", Group: "default", ExpiresAt: expires},
+		`{"ref":"r1","status":"pending","expires_at":"2026-01-02T04:04:05Z","call":{"price_cents":2.5,"approvers":"ops","proof":"page"}}`: {State: "waiting", Group: "ops", ExpiresAt: expires, Cents: 2.5},
+		`{"ref":"r1","status":"approved","decided_by":"ann","expires_at":"2026-01-02T04:04:05Z","decided_via":"slack"}`:                   {State: "approved", DecidedBy: "ann", Group: "default", ExpiresAt: expires},
+		`{"ref":"r1","status":"expired","expires_at":"2026-01-02T04:04:05Z","arguments":{"a":[1,{"b":"c"}]},"call":{"x":1}}`:              {State: "expired", Group: "default", ExpiresAt: expires},
 	} {
 		s.text = text
 		got, err := gateway.Approval(t.Context(), "acme", "r1")
@@ -148,7 +148,7 @@ func TestMessages(t *testing.T) {
 			`{"channels":["web_push"],"subject":"s","message":"b","target":{"user_id":"ann","url":"https://p","topic":"t","ttl_seconds":60,` +
 				`"data":{"approval":{"ref":"r1","decide_url":"https://d","display_version":"v1","proof":"page"}}},` + actions + `,"idempotency_key":"k"}`,
 		},
-		{approver.Message{Channel: "email", Subject: "s", Body: "b", Email: "a@b.c", Repeated: "k"}, `{"channels":["email"],"subject":"s","message":"b","target":{"email":"a@b.c"},"idempotency_key":"k"}`},
+		{approver.Message{Channel: "email", Subject: "s", Body: "b", Email: "a@b.c", Secret: "t", Repeated: "k"}, `{"channels":["email"],"subject":"s","message":"b","target":{"email":"a@b.c"},"secret":"t","idempotency_key":"k"}`},
 		{approver.Message{Channel: "slack", Subject: "s", Body: "b", Slack: "C01", Repeated: "k"}, `{"channels":["slack"],"subject":"s","message":"b","target":{"slack_channel":"C01"},"idempotency_key":"k"}`},
 	} {
 		id, err := gateway.Send(t.Context(), "acme", tt.message)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -145,6 +146,7 @@ type decision interface {
 	GetOrganizationId() string
 	GetRef() string
 	GetDecidedBy() string
+	GetDecidedVia() string
 	GetReason() string
 }
 
@@ -158,7 +160,8 @@ func (s *approvalServer) decide(ctx context.Context, event approval.Event, m dec
 	}
 	entry := audit.New(ctx, "approval."+string(event), audit.Subject{Type: "approval", ID: m.GetRef(), Organization: organization}, m.GetReason())
 	a, err := s.approvals.Decide(ctx, organization, m.GetRef(), approval.Decision{
-		Event: event, By: m.GetDecidedBy(), Reason: m.GetReason(), User: caller.From(ctx).User, Via: approval.ViaAPI,
+		Event: event, By: m.GetDecidedBy(), Reason: m.GetReason(), User: caller.From(ctx).User,
+		Via: cmp.Or(m.GetDecidedVia(), approval.ViaAPI),
 	}, present(), &entry)
 	if err != nil {
 		return nil, fmt.Errorf("approval: %w", err)

@@ -68,7 +68,7 @@ func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, 
 	r := send.Request{
 		Message: channel.Message{
 			Organization: at.Organization, Subject: in.GetSubject(), Text: in.GetMessage(),
-			Actions: actions(in.GetActions()), Target: target(in.GetTarget(), at.User),
+			Actions: actions(in.GetActions()), Target: target(in.GetTarget(), at.User), Secret: in.GetSecret(),
 		},
 		IdempotencyKey: key,
 	}
@@ -105,10 +105,11 @@ func target(in *notifyv1.NotifyTarget, user string) channel.Target {
 }
 
 // fingerprint returns the digest of a request after the fields that headers may set are filled in. It covers every
-// field, including those that none of the named channels reads.
+// field, including those that none of the named channels reads, except the secret: the digest is stored, and a short secret
+// could be guessed from it.
 func fingerprint(in *notifyv1.NotifyRequest, organization, user string) ([sha256.Size]byte, error) {
 	whole := proto.CloneOf(in)
-	whole.OrganizationId, whole.IdempotencyKey = organization, ""
+	whole.OrganizationId, whole.IdempotencyKey, whole.Secret = organization, "", ""
 	if whole.Target == nil {
 		whole.Target = &notifyv1.NotifyTarget{}
 	}

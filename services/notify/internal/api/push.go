@@ -76,10 +76,11 @@ func (s *pushServer) RegisterPush(ctx context.Context, in *notifyv1.PushSubscrip
 	if err != nil {
 		return nil, err
 	}
+	who := caller.From(ctx)
 	device, created, err := s.devices.Enrol(ctx, push.Enrolment{
 		Organization: at.Organization, User: at.User, Site: in.GetSiteId(), Platform: in.GetPlatform(),
 		Endpoint: in.GetSubscription().GetEndpoint(), Keys: in.GetSubscription().GetKeys(),
-		KeyID: in.GetVapidKeyId(), ExpiresAt: expires,
+		KeyID: in.GetVapidKeyId(), ExpiresAt: expires, ByUser: who.UserVerified && who.User == at.User,
 	})
 	if err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func registrationMessage(d push.Device) *notifyv1.PushRegistration {
 		SubId: d.ID.String(), OrganizationId: d.Organization, UserId: optional(d.User), SiteId: optional(d.Site), Platform: d.Platform,
 		EndpointOrigin: d.Origin, VapidKeyId: d.KeyID, Status: string(d.Status),
 		ExpiresAt: timestamp(d.ExpiresAt), LastDeliveredAt: timestamp(d.LastDeliveredAt),
-		CreatedAt: timestamppb.New(d.CreatedAt), UpdatedAt: timestamppb.New(d.UpdatedAt),
+		CreatedAt: timestamppb.New(d.CreatedAt), UpdatedAt: timestamppb.New(d.UpdatedAt), RegisteredByUser: d.ByUser,
 	}
 }
 

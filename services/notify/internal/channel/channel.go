@@ -45,6 +45,9 @@ type Message struct {
 	// Actions are its buttons.
 	Actions []inbox.Action
 	Target  Target
+	// Secret is for the message's one recipient: {secret} stands for it in the URLs and the data. Empty for none. A Sender
+	// prepares the Private message if it sends to that recipient alone, otherwise the Public one.
+	Secret string
 	// Updates is the notification that the message updates; the nil id if it is no update.
 	Updates uuid.UUID
 }
@@ -156,7 +159,7 @@ func NewRegistry(webPush bool, senders ...Sender) Registry {
 // Prepare returns the work of each named channel, in order, or the error of the first one that refuses: a message is
 // accepted for all or none.
 func (r Registry) Prepare(ctx context.Context, names []Name, m Message) ([]Work, error) {
-	if err := checkActions(m.Actions); err != nil {
+	if err := checkActions(m.Public().Actions); err != nil {
 		return nil, err
 	}
 	works := make([]Work, 0, len(names))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	netmail "net/mail"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/wneessen/go-mail"
@@ -60,10 +61,12 @@ func NewEmail(o EmailOptions) (*EmailSender, error) {
 	return &EmailSender{o: o, from: from}, nil
 }
 
+// emailWork is the stored form of a message. A server's reply may repeat the Secret, which the log must not have.
 type emailWork struct {
 	To      string `json:"to"`
 	Subject string `json:"subject,omitempty"`
 	Text    string `json:"text"`
+	Secret  string `json:"secret,omitempty"`
 }
 
 // Channel returns Email.
@@ -81,8 +84,8 @@ func (s *EmailSender) Prepare(_ context.Context, m Message) (Work, error) {
 	if strings.ContainsAny(m.Subject, "\r\n\x00") { // The contract refuses it too.
 		return Work{}, NotAccepted(Email, "subject", "must be one line")
 	}
-	text, shown := withLinks(m.Text, m.Actions)
-	body, err := json.Marshal(emailWork{To: to, Subject: m.Subject, Text: text})
+	text, shown := withLinks(m.Text, m.Private().Actions)
+	body, err := json.Marshal(emailWork{To: to, Subject: m.Subject, Text: text, Secret: m.Secret})
 	if err != nil {
 		return Work{}, fmt.Errorf("encode email work: %w", err)
 	}
@@ -132,6 +135,9 @@ func (s *EmailSender) Deliver(ctx context.Context, t Task) Outcome {
 	var secrets []string
 	if s.o.Secrets != nil {
 		secrets = s.o.Secrets()
+	}
+	if work.Secret != "" {
+		secrets = append(slices.Clone(secrets), work.Secret)
 	}
 	o := emailOutcome(reply, secrets)
 	if o.Kind == OK && t.Reference == "" {

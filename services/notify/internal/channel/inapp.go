@@ -19,6 +19,7 @@ func (InAppSender) Channel() Name { return InApp }
 
 // Prepare returns the record for a user, or the notice to the organization.
 func (InAppSender) Prepare(_ context.Context, m Message) (Work, error) {
+	m = m.Public()
 	if rule := CheckLink(m.Target.URL); rule != "" {
 		return Work{}, NotAccepted(InApp, "target.url", rule)
 	}

@@ -44,11 +44,14 @@ func NewSlack(o SlackOptions) *SlackSender { return &SlackSender{o} }
 
 // slackWork is the stored form of a message. It holds a URL only when the request named one: the organization's own
 // is read for each attempt. With a Place it goes through the app, and the URL is slackNoURL.
+//
+// Secret is the message's, which Slack's answer may repeat and the log must not have.
 type slackWork struct {
 	URL    string       `json:"url,omitempty"`
 	Place  string       `json:"place,omitempty"`
 	Text   string       `json:"text"`
 	Blocks []slackBlock `json:"blocks,omitempty"`
+	Secret string       `json:"secret,omitempty"`
 }
 
 // Channel returns Slack.
@@ -59,6 +62,7 @@ func (s *SlackSender) Prepare(_ context.Context, m Message) (Work, error) {
 	if m.Target.SlackChannel != "" {
 		return s.prepareApp(m)
 	}
+	m = m.Public()
 	raw := m.Target.WebhookURL
 	if raw == "" {
 		own, err := s.o.URLs.Of(m.Organization)
@@ -77,6 +81,7 @@ func (s *SlackSender) Prepare(_ context.Context, m Message) (Work, error) {
 
 // of returns the work of a message whose text has at most so many characters. Messages with the same lane share a rate.
 func (w slackWork) of(m Message, most int, destination, lane string) (Work, error) {
+	w.Secret, m = m.Secret, m.Private()
 	whole := slackText(m.Subject, m.Text)
 	text, cut := cutSlack(whole, most)
 	blocks, cutBlocks := slackBlocks(whole, m.Actions)

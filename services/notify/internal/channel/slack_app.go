@@ -27,6 +27,9 @@ const slackNoURL = "place:"
 // slackPlace is the form of the id of a channel, a conversation or a person.
 var slackPlace = regexp.MustCompile(`^[CDGUW][A-Z0-9]{2,20}$`)
 
+// slackPerson is the form of a place where one person alone reads: a person, or the conversation with one.
+var slackPerson = regexp.MustCompile(`^[DU]`)
+
 // slackTS is the form of a message's ts, its id within a channel.
 var slackTS = regexp.MustCompile(`^[0-9]{1,16}\.[0-9]{1,12}$`)
 
@@ -38,6 +41,9 @@ func (s *SlackSender) prepareApp(m Message) (Work, error) {
 		return Work{}, NotAccepted(Slack, "target.slack_channel", "not together with target.webhook_url")
 	case !slackPlace.MatchString(place):
 		return Work{}, NotAccepted(Slack, "target.slack_channel", "must match "+slackPlace.String())
+	}
+	if !slackPerson.MatchString(place) {
+		m = m.Public()
 	}
 	if _, ok := s.token(m.Organization); !ok {
 		return Work{}, NotAccepted(Slack, "target.slack_channel", "the organization has no bot token")
@@ -98,7 +104,7 @@ func (s *SlackSender) deliverApp(ctx context.Context, t Task, work slackWork) Ou
 	answer := s.o.Poster.Reading(maxSlackAnswer).Post(ctx, s.o.API+"/"+method, http.Header{
 		"Content-Type": {"application/json; charset=utf-8"}, "Authorization": {"Bearer " + token.Reveal()},
 	}, body)
-	o := slackAppOutcome(answer, token.Reveal())
+	o := slackAppOutcome(answer, token.Reveal(), work.Secret)
 	o.Replaced = o.Kind == OK && method == slackChange
 	if o.Replaced {
 		o.Reference = "" // It is where it was.
@@ -139,8 +145,8 @@ var slackAppRefusals = map[string]Kind{
 // classSlack is the class of an error of Slack that this release does not know.
 const classSlack Class = "slack_refused"
 
-// slackAppOutcome returns the outcome of an answer of the Web API. Errors come with status 200, except for the rate.
-func slackAppOutcome(a Answer, token string) Outcome {
+// slackAppOutcome returns the outcome of an answer of the Web API, which may repeat secrets. Errors come with status 200, except for the rate.
+func slackAppOutcome(a Answer, secrets ...string) Outcome {
 	var said slackAnswer
 	err := json.Unmarshal(a.Body, &said)
 	switch {
@@ -163,7 +169,7 @@ func slackAppOutcome(a Answer, token string) Outcome {
 	class := Class(said.Error)
 	switch {
 	case !known:
-		return Failed(classSlack, a.Status, Detail(said.Error, token))
+		return Failed(classSlack, a.Status, Detail(said.Error, secrets...))
 	case kind == Auth:
 		o := Denied(class, a.Status, false)
 		o.After = slackMissingDelay

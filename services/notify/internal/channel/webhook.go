@@ -47,7 +47,7 @@ type notice struct {
 
 // prepareWebhook checks a message's URL and payload, and encodes them. A payload of the caller's own shows no actions.
 func prepareWebhook(checker URLChecker, m Message) (work Work, target *url.URL, err error) {
-	work.Channel = Webhook
+	work.Channel, m = Webhook, m.Public()
 	if m.Target.URL == "" {
 		return work, nil, NotAccepted(Webhook, "target.url", "required")
 	}

@@ -25,9 +25,13 @@ func (s *Devices) Register(ctx context.Context, r push.Registration) (push.Devic
 	if err != nil {
 		return push.Device{}, false, fmt.Errorf("make id: %w", err)
 	}
+	var verified string
+	if r.ByUser {
+		verified = r.User
+	}
 	row, err := dbsql.New(s.pool).UpsertSubscription(ctx, dbsql.UpsertSubscriptionParams{
 		SubID: id, OrganizationID: r.Organization, UserID: r.User, SiteID: r.Site, Origin: r.Origin,
-		EndpointDigest: r.Digest, Sealed: r.Sealed, VapidKeyID: r.KeyID, ExpiresAt: r.ExpiresAt,
+		EndpointDigest: r.Digest, Sealed: r.Sealed, VapidKeyID: r.KeyID, ExpiresAt: r.ExpiresAt, VerifiedUser: verified,
 	})
 	if err != nil {
 		return push.Device{}, false, failure("register device", err)
@@ -35,7 +39,7 @@ func (s *Devices) Register(ctx context.Context, r push.Registration) (push.Devic
 	device := device(dbsql.SubscriptionsRow{
 		SubID: row.SubID, OrganizationID: row.OrganizationID, UserID: row.UserID, SiteID: row.SiteID, Platform: row.Platform, Origin: row.Origin,
 		VapidKeyID: row.VapidKeyID, Status: row.Status, ExpiresAt: row.ExpiresAt, LastDeliveredAt: row.LastDeliveredAt,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, RegisteredByUser: row.RegisteredByUser,
 	})
 	return device, row.Revision == 1, nil
 }
@@ -100,7 +104,7 @@ func (s *Devices) Device(ctx context.Context, id uuid.UUID) (push.Sealed, error)
 	}
 	return push.Sealed{
 		ID: row.SubID, Organization: row.OrganizationID, Digest: row.EndpointDigest, Text: row.Sealed,
-		KeyID: row.VapidKeyID, Status: push.Status(row.Status), Revision: row.Revision,
+		KeyID: row.VapidKeyID, Status: push.Status(row.Status), ByUser: row.RegisteredByUser, Revision: row.Revision,
 	}, failure("read device", err)
 }
 
@@ -153,7 +157,7 @@ func given(text string) *string {
 func device(row dbsql.SubscriptionsRow) push.Device {
 	return push.Device{
 		ID: row.SubID, Organization: row.OrganizationID, User: row.UserID, Site: row.SiteID, Platform: row.Platform, Origin: row.Origin,
-		KeyID: row.VapidKeyID, Status: push.Status(row.Status), ExpiresAt: row.ExpiresAt, LastDeliveredAt: row.LastDeliveredAt,
+		KeyID: row.VapidKeyID, Status: push.Status(row.Status), ExpiresAt: row.ExpiresAt, ByUser: row.RegisteredByUser, LastDeliveredAt: row.LastDeliveredAt,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 }

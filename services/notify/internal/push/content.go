@@ -142,6 +142,9 @@ func (c Content) Of(send uuid.UUID, tag string) []byte {
 // work is the stored work of a send, common to all its pushes.
 type work struct {
 	Content Content `json:"content"`
+	// Private is the content with the message's secret, for devices that their own user has registered; empty where the
+	// message has none.
+	Private Content `json:"private,omitempty"`
 	TTL     int     `json:"ttl"`
 	Urgency string  `json:"urgency"`
 	Topic   string  `json:"topic,omitempty"`

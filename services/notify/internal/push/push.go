@@ -45,6 +45,8 @@ type Device struct {
 	KeyID     string
 	Status    Status
 	ExpiresAt *time.Time
+	// ByUser reports that its user's own token or session has registered it. Only then it gets the secrets of messages.
+	ByUser bool
 	// LastDeliveredAt is when a push was last accepted, to the minute; nil for never.
 	LastDeliveredAt      *time.Time
 	CreatedAt, UpdatedAt time.Time
@@ -60,6 +62,7 @@ type Registration struct {
 	Sealed    []byte
 	KeyID     string
 	ExpiresAt *time.Time
+	ByUser    bool
 }
 
 // DeviceQuery is a request for a page of devices, newest first.

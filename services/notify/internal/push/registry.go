@@ -55,6 +55,8 @@ type Enrolment struct {
 	// KeyID is the id of the VAPID key it subscribed with; empty for the current one.
 	KeyID     string
 	ExpiresAt *time.Time
+	// ByUser reports that the user's own token or session registers it.
+	ByUser bool
 }
 
 // platformWeb is the only supported platform.
@@ -79,7 +81,7 @@ func (r *Registry) Enrol(ctx context.Context, e Enrolment) (Device, bool, error)
 		Organization: e.Organization, User: e.User, Site: e.Site,
 		Origin: subscription.Endpoint().Origin(), Digest: digest[:],
 		Sealed: r.box.Seal(subscription.Bytes(), owner(e.Organization, digest[:])),
-		KeyID:  key.ID(), ExpiresAt: e.ExpiresAt,
+		KeyID:  key.ID(), ExpiresAt: e.ExpiresAt, ByUser: e.ByUser,
 	})
 	if err != nil {
 		return Device{}, false, fmt.Errorf("register device: %w", err)

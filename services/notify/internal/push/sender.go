@@ -51,19 +51,25 @@ func (s *Sender) tooLarge(what string) error {
 
 // Prepare returns the work of a message: its content, once for all devices, and its audience.
 func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, error) {
+	private, secret := m.Private(), m.Secret != "" && m.Target.User != ""
+	m = m.Public()
 	if err := s.check(m.Target); err != nil {
 		return channel.Work{}, err
 	}
-	fitted, err := NewContent(m, s.limits.Content)
-	switch {
-	case err != nil:
-		return channel.Work{}, s.tooLarge("target.data: with subject and target.url leaves no room for the text")
-	case fitted.Shortened && s.limits.Refuse:
-		return channel.Work{}, s.tooLarge("message: is too long")
+	fitted, err := s.fit(m)
+	if err != nil {
+		return channel.Work{}, err
 	}
 	w := work{
 		Content: fitted.Content, TTL: int(DefaultTTL.Seconds()), Urgency: string(webpush.UrgencyNormal),
 		Topic: topic(m), Tag: m.Target.Topic, Broadcast: m.Target.Broadcast,
+	}
+	if secret {
+		own, err := s.fit(private)
+		if err != nil {
+			return channel.Work{}, err
+		}
+		w.Private = own.Content
 	}
 	if w.Tag == "" && m.Updates != uuid.Nil {
 		w.Tag = m.Updates.String()
@@ -88,6 +94,18 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 	}
 	out.Body = w.bytes()
 	return out, nil
+}
+
+// fit returns the content of a message.
+func (s *Sender) fit(m channel.Message) (Fitted, error) {
+	fitted, err := NewContent(m, s.limits.Content)
+	switch {
+	case err != nil:
+		return fitted, s.tooLarge("target.data: with subject and target.url leaves no room for the text")
+	case fitted.Shortened && s.limits.Refuse:
+		return fitted, s.tooLarge("message: is too long")
+	}
+	return fitted, nil
 }
 
 // topic returns the topic of a message on the wire; empty for none. A caller's topic becomes a digest of it, the

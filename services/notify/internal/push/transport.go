@@ -30,6 +30,8 @@ type Sealed struct {
 	Text   []byte
 	KeyID  string
 	Status Status
+	// ByUser reports that its user's own token or session has registered it.
+	ByUser bool
 	// Revision is that of its registration.
 	Revision int64
 }
@@ -100,9 +102,13 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	if err != nil {
 		return channel.Retry(channel.ClassTimeout, 0, 0)
 	}
+	content := w.Content
+	if to.ByUser && len(w.Private) > 0 {
+		content = w.Private
+	}
 	began := t.now()
 	answer, err := t.pusher.Push(ctx, key, from, to.subscription, webpush.Message{
-		Text: w.Content.Of(task.Notification, w.Tag), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
+		Text: content.Of(task.Notification, w.Tag), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
 	})
 	leave()
 	if err != nil {

@@ -171,7 +171,8 @@ type Approval struct {
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The exact call that it is bound to; null for one that a caller created.
 	Call *ExactCall `protobuf:"bytes,15,opt,name=call,proto3" json:"call,omitempty"`
-	// How it was decided: `api`, the channel of a decision token, or `standing` for a standing approval; null before.
+	// How it was decided: `api`, the decided_via of Approve or Deny, the channel of a decision token, or `standing` for a
+	// standing approval; null before.
 	DecidedVia    *wrapperspb.StringValue `protobuf:"bytes,16,opt,name=decided_via,json=decidedVia,proto3" json:"decided_via,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1653,7 +1654,9 @@ type ApproveRequest struct {
 	// Who decides: another principal than requested_by, whatever the case, form or spaces of its spelling.
 	DecidedBy string `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// Why.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How it is decided, such as `portal` or `console`. Absent: `api`.
+	DecidedVia    string `protobuf:"bytes,5,opt,name=decided_via,json=decidedVia,proto3" json:"decided_via,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1716,6 +1719,13 @@ func (x *ApproveRequest) GetReason() string {
 	return ""
 }
 
+func (x *ApproveRequest) GetDecidedVia() string {
+	if x != nil {
+		return x.DecidedVia
+	}
+	return ""
+}
+
 // DenyRequest forbids an execution.
 type DenyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1726,7 +1736,9 @@ type DenyRequest struct {
 	// Who decides: another principal than requested_by, whatever the case, form or spaces of its spelling.
 	DecidedBy string `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// Why.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How it is decided, such as `portal` or `console`. Absent: `api`.
+	DecidedVia    string `protobuf:"bytes,5,opt,name=decided_via,json=decidedVia,proto3" json:"decided_via,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1785,6 +1797,13 @@ func (x *DenyRequest) GetDecidedBy() string {
 func (x *DenyRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *DenyRequest) GetDecidedVia() string {
+	if x != nil {
+		return x.DecidedVia
 	}
 	return ""
 }
@@ -1970,7 +1989,7 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\x12GetApprovalRequest\x12\x1c\n" +
 	"\x03ref\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x03ref\x121\n" +
-	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\"\xae\x01\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\"\xf5\x01\n" +
 	"\x0eApproveRequest\x12\x1c\n" +
 	"\x03ref\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x03ref\x121\n" +
@@ -1978,7 +1997,9 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"decided_by\x18\x03 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\tdecidedBy\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xab\x01\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12E\n" +
+	"\vdecided_via\x18\x05 \x01(\tB$\xfaB!r\x1f\x18 2\x0e^[a-z][a-z_]*$Z\bstanding\xd0\x01\x01R\n" +
+	"decidedVia\"\xf2\x01\n" +
 	"\vDenyRequest\x12\x1c\n" +
 	"\x03ref\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x03ref\x121\n" +
@@ -1986,7 +2007,9 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"decided_by\x18\x03 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\tdecidedBy\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason2\xff\v\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12E\n" +
+	"\vdecided_via\x18\x05 \x01(\tB$\xfaB!r\x1f\x18 2\x0e^[a-z][a-z_]*$Z\bstanding\xd0\x01\x01R\n" +
+	"decidedVia2\xff\v\n" +
 	"\x0fApprovalService\x12}\n" +
 	"\x0eCreateApproval\x12,.switchyard.gateway.v1.CreateApprovalRequest\x1a\x1f.switchyard.gateway.v1.Approval\"\x1c\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/approvals\x12\x85\x01\n" +
 	"\rListApprovals\x12+.switchyard.gateway.v1.ListApprovalsRequest\x1a,.switchyard.gateway.v1.ListApprovalsResponse\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12z\n" +

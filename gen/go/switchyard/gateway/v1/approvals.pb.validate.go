@@ -3223,6 +3223,43 @@ func (m *ApproveRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if m.GetDecidedVia() != "" {
+
+		if _, ok := _ApproveRequest_DecidedVia_NotInLookup[m.GetDecidedVia()]; ok {
+			err := ApproveRequestValidationError{
+				field:  "DecidedVia",
+				reason: "value must not be in list [standing]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if utf8.RuneCountInString(m.GetDecidedVia()) > 32 {
+			err := ApproveRequestValidationError{
+				field:  "DecidedVia",
+				reason: "value length must be at most 32 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if !_ApproveRequest_DecidedVia_Pattern.MatchString(m.GetDecidedVia()) {
+			err := ApproveRequestValidationError{
+				field:  "DecidedVia",
+				reason: "value does not match regex pattern \"^[a-z][a-z_]*$\"",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return ApproveRequestMultiError(errors)
 	}
@@ -3301,6 +3338,12 @@ var _ interface {
 	ErrorName() string
 } = ApproveRequestValidationError{}
 
+var _ApproveRequest_DecidedVia_NotInLookup = map[string]struct{}{
+	"standing": {},
+}
+
+var _ApproveRequest_DecidedVia_Pattern = regexp.MustCompile("^[a-z][a-z_]*$")
+
 // Validate checks the field values on DenyRequest with the rules defined in
 // the proto definition for this message. If any rules are violated, the first
 // error encountered is returned, or nil if there are no violations.
@@ -3365,6 +3408,43 @@ func (m *DenyRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.GetDecidedVia() != "" {
+
+		if _, ok := _DenyRequest_DecidedVia_NotInLookup[m.GetDecidedVia()]; ok {
+			err := DenyRequestValidationError{
+				field:  "DecidedVia",
+				reason: "value must not be in list [standing]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if utf8.RuneCountInString(m.GetDecidedVia()) > 32 {
+			err := DenyRequestValidationError{
+				field:  "DecidedVia",
+				reason: "value length must be at most 32 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if !_DenyRequest_DecidedVia_Pattern.MatchString(m.GetDecidedVia()) {
+			err := DenyRequestValidationError{
+				field:  "DecidedVia",
+				reason: "value does not match regex pattern \"^[a-z][a-z_]*$\"",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {
@@ -3443,3 +3523,9 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = DenyRequestValidationError{}
+
+var _DenyRequest_DecidedVia_NotInLookup = map[string]struct{}{
+	"standing": {},
+}
+
+var _DenyRequest_DecidedVia_Pattern = regexp.MustCompile("^[a-z][a-z_]*$")

@@ -45,7 +45,13 @@ type NotifyRequest struct {
 	// Key of deduplication within the organization. Also in Idempotency-Key.
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Buttons. ChannelOutcome.actions_shown says how many of them a channel shows.
-	Actions       []*Action `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
+	Actions []*Action `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
+	// Secret of the one recipient, such as the token of a link: in target.url, target.data and the URLs of actions, `{secret}`
+	// stands for it. Only what leaves by email, by slack to a person (slack_channel U… or D…), and by web_push to devices with
+	// registered_by_user of target.user_id has it. It is sealed until it is sent, and then erased. All else has the URLs
+	// without it, and no target.data that names it: other recipients, the channels in_app and webhook, the push history and
+	// updates. A repeat with the same idempotency key may have another secret, which is not sent.
+	Secret        string `protobuf:"bytes,8,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +133,13 @@ func (x *NotifyRequest) GetActions() []*Action {
 		return x.Actions
 	}
 	return nil
+}
+
+func (x *NotifyRequest) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
 }
 
 // Action is a button of a message. Email shows those with a url, as links. Slack makes one with a url a link, and one
@@ -1375,7 +1388,7 @@ var File_switchyard_notify_v1_notify_proto protoreflect.FileDescriptor
 
 const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\n" +
-	"!switchyard/notify/v1/notify.proto\x12\x14switchyard.notify.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\x1fswitchyard/notify/v1/push.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xa5\x03\n" +
+	"!switchyard/notify/v1/notify.proto\x12\x14switchyard.notify.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\x1fswitchyard/notify/v1/push.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xdc\x03\n" +
 	"\rNotifyRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12U\n" +
 	"\bchannels\x18\x02 \x03(\tB9\xfaB6\x92\x013\b\x01\x10\x05\x18\x01\"+r)R\x05slackR\x05emailR\awebhookR\x06in_appR\bweb_pushR\bchannels\x12%\n" +
@@ -1383,7 +1396,8 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\asubject\x18\x04 \x01(\tB\x18\xfaB\x15r\x13\x18\x80\x042\x0e^[^\\x00\\r\\n]*$R\asubject\x12:\n" +
 	"\x06target\x18\x05 \x01(\v2\".switchyard.notify.v1.NotifyTargetR\x06target\x121\n" +
 	"\x0fidempotency_key\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\xff\x01R\x0eidempotencyKey\x12@\n" +
-	"\aactions\x18\a \x03(\v2\x1c.switchyard.notify.v1.ActionB\b\xfaB\x05\x92\x01\x02\x10\x03R\aactions\"\xce\x01\n" +
+	"\aactions\x18\a \x03(\v2\x1c.switchyard.notify.v1.ActionB\b\xfaB\x05\x92\x01\x02\x10\x03R\aactions\x125\n" +
+	"\x06secret\x18\b \x01(\tB\x1d\xfaB\x17r\x15\x18\x80\x022\x10^[A-Za-z0-9_-]*$\x80\x01\x01R\x06secret\"\xce\x01\n" +
 	"\x06Action\x12-\n" +
 	"\x02id\x18\x01 \x01(\tB\x1d\xfaB\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$R\x02id\x12\x1f\n" +
 	"\x05label\x18\x02 \x01(\tB\t\xfaB\x06r\x04\x10\x01\x18(R\x05label\x128\n" +

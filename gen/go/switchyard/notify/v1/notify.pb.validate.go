@@ -228,6 +228,28 @@ func (m *NotifyRequest) validate(all bool) error {
 
 	}
 
+	if utf8.RuneCountInString(m.GetSecret()) > 256 {
+		err := NotifyRequestValidationError{
+			field:  "Secret",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if !_NotifyRequest_Secret_Pattern.MatchString(m.GetSecret()) {
+		err := NotifyRequestValidationError{
+			field:  "Secret",
+			reason: "value does not match regex pattern \"^[A-Za-z0-9_-]*$\"",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if len(errors) > 0 {
 		return NotifyRequestMultiError(errors)
 	}
@@ -315,6 +337,8 @@ var _NotifyRequest_Channels_InLookup = map[string]struct{}{
 }
 
 var _NotifyRequest_Subject_Pattern = regexp.MustCompile("^[^\\x00\\r\\n]*$")
+
+var _NotifyRequest_Secret_Pattern = regexp.MustCompile("^[A-Za-z0-9_-]*$")
 
 // Validate checks the field values on Action with the rules defined in the
 // proto definition for this message. If any rules are violated, the first

@@ -209,9 +209,12 @@ type PushRegistration struct {
 	// When it was first registered.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it was last registered.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// True if the user's own token or session registered it, as the edge verified. Only such devices get the secret of a
+	// message; one that a product key or a service registers in a user's name gets the message without it.
+	RegisteredByUser bool `protobuf:"varint,13,opt,name=registered_by_user,json=registeredByUser,proto3" json:"registered_by_user,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PushRegistration) Reset() {
@@ -326,6 +329,13 @@ func (x *PushRegistration) GetUpdatedAt() *timestamppb.Timestamp {
 		return x.UpdatedAt
 	}
 	return nil
+}
+
+func (x *PushRegistration) GetRegisteredByUser() bool {
+	if x != nil {
+		return x.RegisteredByUser
+	}
+	return false
 }
 
 // GetVapidPublicKeyRequest asks for the key.
@@ -924,7 +934,7 @@ const file_switchyard_notify_v1_push_proto_rawDesc = "" +
 	"\asite_id\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x06siteId\x124\n" +
 	"\bplatform\x18\x05 \x01(\tB\x18\xfaB\x15r\x13R\x03webR\x03fcmR\x04apns\xd0\x01\x01R\bplatform\x12*\n" +
 	"\fvapid_key_id\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\n" +
-	"vapidKeyId\"\xb8\x04\n" +
+	"vapidKeyId\"\xe6\x04\n" +
 	"\x10PushRegistration\x12\x15\n" +
 	"\x06sub_id\x18\x01 \x01(\tR\x05subId\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x125\n" +
@@ -942,7 +952,8 @@ const file_switchyard_notify_v1_push_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"M\n" +
+	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12,\n" +
+	"\x12registered_by_user\x18\r \x01(\bR\x10registeredByUser\"M\n" +
 	"\x18GetVapidPublicKeyRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\"F\n" +
 	"\x0eVapidPublicKey\x12\x1d\n" +

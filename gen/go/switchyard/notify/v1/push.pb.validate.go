@@ -624,6 +624,8 @@ func (m *PushRegistration) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for RegisteredByUser
+
 	if len(errors) > 0 {
 		return PushRegistrationMultiError(errors)
 	}

@@ -38,7 +38,7 @@ func (q *Queries) CloseApproval(ctx context.Context, arg CloseApprovalParams) (i
 }
 
 const dueApprovalNotices = `-- name: DueApprovalNotices :many
-SELECT n.id, n.organization_id, n.ref, n.step, n.channel, n.member, n.conversation, n.state, n.due_at, n.attempts, n.sealed, n.notification_id, a.organization_id, a.ref, a.group_name, a.proof, a.server, a.tool, a.rule, a.requested_by, a.state, a.decided_by, a.requested_at, a.expires_at, a.closed_at
+SELECT n.id, n.organization_id, n.ref, n.step, n.channel, n.member, n.conversation, n.state, n.due_at, n.attempts, n.sealed, n.notification_id, a.organization_id, a.ref, a.group_name, a.proof, a.server, a.tool, a.rule, a.requested_by, a.state, a.decided_by, a.requested_at, a.expires_at, a.closed_at, a.checks, a.next_check
 FROM approval_notice n JOIN approval a USING (organization_id, ref)
 WHERE n.state = $1 AND n.due_at <= $2 ORDER BY n.due_at, n.id LIMIT $3
 `
@@ -89,6 +89,8 @@ func (q *Queries) DueApprovalNotices(ctx context.Context, arg DueApprovalNotices
 			&i.Approval.RequestedAt,
 			&i.Approval.ExpiresAt,
 			&i.Approval.ClosedAt,
+			&i.Approval.Checks,
+			&i.Approval.NextCheck,
 		); err != nil {
 			return nil, err
 		}
@@ -101,7 +103,7 @@ func (q *Queries) DueApprovalNotices(ctx context.Context, arg DueApprovalNotices
 }
 
 const getApprovalNotice = `-- name: GetApprovalNotice :one
-SELECT n.id, n.organization_id, n.ref, n.step, n.channel, n.member, n.conversation, n.state, n.due_at, n.attempts, n.sealed, n.notification_id, a.organization_id, a.ref, a.group_name, a.proof, a.server, a.tool, a.rule, a.requested_by, a.state, a.decided_by, a.requested_at, a.expires_at, a.closed_at
+SELECT n.id, n.organization_id, n.ref, n.step, n.channel, n.member, n.conversation, n.state, n.due_at, n.attempts, n.sealed, n.notification_id, a.organization_id, a.ref, a.group_name, a.proof, a.server, a.tool, a.rule, a.requested_by, a.state, a.decided_by, a.requested_at, a.expires_at, a.closed_at, a.checks, a.next_check
 FROM approval_notice n JOIN approval a USING (organization_id, ref) WHERE n.id = $1
 `
 
@@ -139,6 +141,8 @@ func (q *Queries) GetApprovalNotice(ctx context.Context, id string) (GetApproval
 		&i.Approval.RequestedAt,
 		&i.Approval.ExpiresAt,
 		&i.Approval.ClosedAt,
+		&i.Approval.Checks,
+		&i.Approval.NextCheck,
 	)
 	return i, err
 }
@@ -254,12 +258,14 @@ func (q *Queries) OpenApprovalNotices(ctx context.Context, arg OpenApprovalNotic
 }
 
 const overdueApprovals = `-- name: OverdueApprovals :many
-SELECT approval.organization_id, approval.ref, approval.group_name, approval.proof, approval.server, approval.tool, approval.rule, approval.requested_by, approval.state, approval.decided_by, approval.requested_at, approval.expires_at, approval.closed_at FROM approval WHERE state = 'waiting' AND expires_at < $1 ORDER BY expires_at LIMIT $2
+SELECT approval.organization_id, approval.ref, approval.group_name, approval.proof, approval.server, approval.tool, approval.rule, approval.requested_by, approval.state, approval.decided_by, approval.requested_at, approval.expires_at, approval.closed_at, approval.checks, approval.next_check FROM approval
+WHERE state = 'waiting' AND expires_at < $1 AND (next_check IS NULL OR next_check <= $1)
+ORDER BY coalesce(next_check, expires_at) LIMIT $2
 `
 
 type OverdueApprovalsParams struct {
-	Before time.Time
-	Most   int32
+	Now  time.Time
+	Most int32
 }
 
 type OverdueApprovalsRow struct {
@@ -267,7 +273,7 @@ type OverdueApprovalsRow struct {
 }
 
 func (q *Queries) OverdueApprovals(ctx context.Context, arg OverdueApprovalsParams) ([]OverdueApprovalsRow, error) {
-	rows, err := q.db.Query(ctx, overdueApprovals, arg.Before, arg.Most)
+	rows, err := q.db.Query(ctx, overdueApprovals, arg.Now, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -289,6 +295,8 @@ func (q *Queries) OverdueApprovals(ctx context.Context, arg OverdueApprovalsPara
 			&i.Approval.RequestedAt,
 			&i.Approval.ExpiresAt,
 			&i.Approval.ClosedAt,
+			&i.Approval.Checks,
+			&i.Approval.NextCheck,
 		); err != nil {
 			return nil, err
 		}
@@ -327,6 +335,28 @@ func (q *Queries) PlanApprovalNotices(ctx context.Context, arg PlanApprovalNotic
 		arg.Members,
 		arg.Conversations,
 		arg.DueAts,
+	)
+	return err
+}
+
+const postponeApproval = `-- name: PostponeApproval :exec
+UPDATE approval SET checks = $1, next_check = $2::timestamptz
+WHERE organization_id = $3 AND ref = $4
+`
+
+type PostponeApprovalParams struct {
+	Checks         int32
+	NextCheck      time.Time
+	OrganizationID string
+	Ref            string
+}
+
+func (q *Queries) PostponeApproval(ctx context.Context, arg PostponeApprovalParams) error {
+	_, err := q.db.Exec(ctx, postponeApproval,
+		arg.Checks,
+		arg.NextCheck,
+		arg.OrganizationID,
+		arg.Ref,
 	)
 	return err
 }

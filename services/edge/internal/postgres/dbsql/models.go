@@ -22,6 +22,8 @@ type Approval struct {
 	RequestedAt    time.Time
 	ExpiresAt      time.Time
 	ClosedAt       *time.Time
+	Checks         int32
+	NextCheck      *time.Time
 }
 
 type ApprovalNotice struct {

@@ -27,7 +27,13 @@ WHERE organization_id = @organization_id AND ref = @ref AND state IN ('planned',
 UPDATE approval_notice SET state = @state, due_at = @due_at, attempts = 0, sealed = NULL WHERE id = ANY(@ids::text[]);
 
 -- name: OverdueApprovals :many
-SELECT sqlc.embed(approval) FROM approval WHERE state = 'waiting' AND expires_at < @before ORDER BY expires_at LIMIT @most;
+SELECT sqlc.embed(approval) FROM approval
+WHERE state = 'waiting' AND expires_at < @now AND (next_check IS NULL OR next_check <= @now)
+ORDER BY coalesce(next_check, expires_at) LIMIT @most;
+
+-- name: PostponeApproval :exec
+UPDATE approval SET checks = @checks, next_check = @next_check::timestamptz
+WHERE organization_id = @organization_id AND ref = @ref;
 
 -- name: DueApprovalNotices :many
 SELECT sqlc.embed(n), sqlc.embed(a)

@@ -156,6 +156,7 @@ type PushSubscription struct {
 	LastDeliveredAt *time.Time
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
+	VerifiedUser    string
 }
 
 type Recipient struct {

@@ -142,18 +142,20 @@ func (q *Queries) DeleteSubscription(ctx context.Context, arg DeleteSubscription
 }
 
 const device = `-- name: Device :one
-SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision
+SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription WHERE sub_id = $1
 `
 
 type DeviceRow struct {
-	SubID          uuid.UUID
-	OrganizationID string
-	EndpointDigest []byte
-	Sealed         []byte
-	VapidKeyID     string
-	Status         string
-	Revision       int64
+	SubID            uuid.UUID
+	OrganizationID   string
+	EndpointDigest   []byte
+	Sealed           []byte
+	VapidKeyID       string
+	Status           string
+	Revision         int64
+	RegisteredByUser bool
 }
 
 // Device returns the data needed to push to a device.
@@ -168,6 +170,7 @@ func (q *Queries) Device(ctx context.Context, subID uuid.UUID) (DeviceRow, error
 		&i.VapidKeyID,
 		&i.Status,
 		&i.Revision,
+		&i.RegisteredByUser,
 	)
 	return i, err
 }
@@ -207,7 +210,8 @@ func (q *Queries) EndPushHistory(ctx context.Context, notificationIds []uuid.UUI
 }
 
 const everySubscription = `-- name: EverySubscription :many
-SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at
+SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription
 WHERE sub_id < $1
     AND ($2::text IS NULL OR user_id = $2)
@@ -223,18 +227,19 @@ type EverySubscriptionParams struct {
 }
 
 type EverySubscriptionRow struct {
-	SubID           uuid.UUID
-	OrganizationID  string
-	UserID          string
-	SiteID          string
-	Platform        string
-	Origin          string
-	VapidKeyID      string
-	Status          string
-	ExpiresAt       *time.Time
-	LastDeliveredAt *time.Time
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
+	SubID            uuid.UUID
+	OrganizationID   string
+	UserID           string
+	SiteID           string
+	Platform         string
+	Origin           string
+	VapidKeyID       string
+	Status           string
+	ExpiresAt        *time.Time
+	LastDeliveredAt  *time.Time
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	RegisteredByUser bool
 }
 
 // EverySubscription is Subscriptions for all organizations, along the primary key.
@@ -265,6 +270,7 @@ func (q *Queries) EverySubscription(ctx context.Context, arg EverySubscriptionPa
 			&i.LastDeliveredAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RegisteredByUser,
 		); err != nil {
 			return nil, err
 		}
@@ -443,7 +449,8 @@ func (q *Queries) RemoveDevice(ctx context.Context, arg RemoveDeviceParams) (int
 }
 
 const subscriptions = `-- name: Subscriptions :many
-SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at
+SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription
 WHERE organization_id = $1 AND sub_id < $2
     AND ($3::text IS NULL OR user_id = $3)
@@ -460,18 +467,19 @@ type SubscriptionsParams struct {
 }
 
 type SubscriptionsRow struct {
-	SubID           uuid.UUID
-	OrganizationID  string
-	UserID          string
-	SiteID          string
-	Platform        string
-	Origin          string
-	VapidKeyID      string
-	Status          string
-	ExpiresAt       *time.Time
-	LastDeliveredAt *time.Time
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
+	SubID            uuid.UUID
+	OrganizationID   string
+	UserID           string
+	SiteID           string
+	Platform         string
+	Origin           string
+	VapidKeyID       string
+	Status           string
+	ExpiresAt        *time.Time
+	LastDeliveredAt  *time.Time
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	RegisteredByUser bool
 }
 
 // Subscriptions returns registered devices, newest first.
@@ -503,6 +511,7 @@ func (q *Queries) Subscriptions(ctx context.Context, arg SubscriptionsParams) ([
 			&i.LastDeliveredAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RegisteredByUser,
 		); err != nil {
 			return nil, err
 		}
@@ -553,12 +562,13 @@ func (q *Queries) TouchDevices(ctx context.Context, subIds []uuid.UUID) error {
 
 const upsertSubscription = `-- name: UpsertSubscription :one
 INSERT INTO push_subscription AS s
-    (sub_id, organization_id, user_id, site_id, platform, origin, endpoint_digest, sealed, vapid_key_id, expires_at)
-VALUES ($1, $2, $3, $4, 'web', $5, $6, $7, $8, $9)
+    (sub_id, organization_id, user_id, site_id, platform, origin, endpoint_digest, sealed, vapid_key_id, expires_at, verified_user)
+VALUES ($1, $2, $3, $4, 'web', $5, $6, $7, $8, $9, $10)
 ON CONFLICT (organization_id, endpoint_digest) DO UPDATE SET
     user_id = excluded.user_id, site_id = excluded.site_id, sealed = excluded.sealed, vapid_key_id = excluded.vapid_key_id,
-    expires_at = excluded.expires_at, status = 'active', revision = s.revision + 1, updated_at = now()
-RETURNING sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at, revision
+    expires_at = excluded.expires_at, verified_user = excluded.verified_user, status = 'active', revision = s.revision + 1, updated_at = now()
+RETURNING sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at, revision,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 `
 
 type UpsertSubscriptionParams struct {
@@ -571,22 +581,24 @@ type UpsertSubscriptionParams struct {
 	Sealed         []byte
 	VapidKeyID     string
 	ExpiresAt      *time.Time
+	VerifiedUser   string
 }
 
 type UpsertSubscriptionRow struct {
-	SubID           uuid.UUID
-	OrganizationID  string
-	UserID          string
-	SiteID          string
-	Platform        string
-	Origin          string
-	VapidKeyID      string
-	Status          string
-	ExpiresAt       *time.Time
-	LastDeliveredAt *time.Time
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	Revision        int64
+	SubID            uuid.UUID
+	OrganizationID   string
+	UserID           string
+	SiteID           string
+	Platform         string
+	Origin           string
+	VapidKeyID       string
+	Status           string
+	ExpiresAt        *time.Time
+	LastDeliveredAt  *time.Time
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	Revision         int64
+	RegisteredByUser bool
 }
 
 // UpsertSubscription registers a device, or renews it: then its id stays, and its revision is above 1.
@@ -601,6 +613,7 @@ func (q *Queries) UpsertSubscription(ctx context.Context, arg UpsertSubscription
 		arg.Sealed,
 		arg.VapidKeyID,
 		arg.ExpiresAt,
+		arg.VerifiedUser,
 	)
 	var i UpsertSubscriptionRow
 	err := row.Scan(
@@ -617,6 +630,7 @@ func (q *Queries) UpsertSubscription(ctx context.Context, arg UpsertSubscription
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.Revision,
+		&i.RegisteredByUser,
 	)
 	return i, err
 }

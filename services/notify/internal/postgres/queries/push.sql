@@ -1,16 +1,18 @@
 -- name: UpsertSubscription :one
 -- UpsertSubscription registers a device, or renews it: then its id stays, and its revision is above 1.
 INSERT INTO push_subscription AS s
-    (sub_id, organization_id, user_id, site_id, platform, origin, endpoint_digest, sealed, vapid_key_id, expires_at)
-VALUES (@sub_id, @organization_id, @user_id, @site_id, 'web', @origin, @endpoint_digest, @sealed, @vapid_key_id, @expires_at)
+    (sub_id, organization_id, user_id, site_id, platform, origin, endpoint_digest, sealed, vapid_key_id, expires_at, verified_user)
+VALUES (@sub_id, @organization_id, @user_id, @site_id, 'web', @origin, @endpoint_digest, @sealed, @vapid_key_id, @expires_at, @verified_user)
 ON CONFLICT (organization_id, endpoint_digest) DO UPDATE SET
     user_id = excluded.user_id, site_id = excluded.site_id, sealed = excluded.sealed, vapid_key_id = excluded.vapid_key_id,
-    expires_at = excluded.expires_at, status = 'active', revision = s.revision + 1, updated_at = now()
-RETURNING sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at, revision;
+    expires_at = excluded.expires_at, verified_user = excluded.verified_user, status = 'active', revision = s.revision + 1, updated_at = now()
+RETURNING sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at, revision,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user;
 
 -- name: Subscriptions :many
 -- Subscriptions returns registered devices, newest first.
-SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at
+SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription
 WHERE organization_id = @organization_id AND sub_id < @before
     AND (sqlc.narg('user_id')::text IS NULL OR user_id = sqlc.narg('user_id'))
@@ -19,7 +21,8 @@ ORDER BY sub_id DESC LIMIT @count;
 
 -- name: EverySubscription :many
 -- EverySubscription is Subscriptions for all organizations, along the primary key.
-SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at
+SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription
 WHERE sub_id < @before
     AND (sqlc.narg('user_id')::text IS NULL OR user_id = sqlc.narg('user_id'))
@@ -32,7 +35,8 @@ WHERE sub_id = @sub_id AND organization_id = @organization_id AND (sqlc.narg('us
 
 -- name: Device :one
 -- Device returns the data needed to push to a device.
-SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision
+SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision,
+    (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription WHERE sub_id = @sub_id;
 
 -- name: RemoveDevice :execrows

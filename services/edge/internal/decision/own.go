@@ -1,0 +1,39 @@
+package decision
+
+import (
+	"bytes"
+	_ "embed"
+	"net/http"
+	"text/template"
+)
+
+//go:embed own.html
+var ownText string
+
+//go:embed own.js
+var ownScript string
+
+// ownPage is the page on which an identified person decides. Its parts are files of this package: nothing in it is a
+// caller's.
+var ownPage = func() []byte {
+	t := template.Must(template.New("own").Parse(ownText))
+	template.Must(t.New("style").Parse(style))
+	template.Must(t.New("script").Parse(ownScript))
+	var out bytes.Buffer
+	if err := t.Execute(&out, nil); err != nil {
+		panic(err) // The files are embedded.
+	}
+	return out.Bytes()
+}()
+
+// ownPolicy lets the page use its own style and script and call its own origin, and nothing else.
+var ownPolicy = "default-src 'none'; style-src 'sha256-" + digest(style) + "'; script-src 'sha256-" + digest(ownScript) +
+	"'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+
+// WriteOwn answers with the page on which a person decides whom a session of the portal or the token of an end user
+// identifies. The page holds nothing; its script reads and decides as that person.
+func WriteOwn(w http.ResponseWriter) {
+	setHeaders(w.Header(), ownPolicy)
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(ownPage) // The client may have disconnected.
+}

@@ -1,0 +1,55 @@
+package push
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/notify/internal/webpush/webpushtest"
+)
+
+// Only a device that its user has registered gets the secret of a message to that user. Others get the message with links
+// that lack it, and without the data that names it.
+func TestSecretReachesTheUsersOwnDevices(t *testing.T) {
+	const secret, bare = "canary-secret-0123456789", `"url":"https://shop.example/x/"`
+	for name, tt := range map[string]struct {
+		byUser, oneOff bool
+		target         channel.Target
+		has            bool
+	}{
+		"registered by the user": {byUser: true, target: channel.Target{User: "ann"}, has: true},
+		"registered by a key":    {target: channel.Target{User: "ann"}},
+		"a broadcast":            {byUser: true, target: channel.Target{Broadcast: true}},
+		"a device of the caller": {oneOff: true},
+	} {
+		w := newWorld(t)
+		w.device.ByUser = tt.byUser
+		if tt.oneOff {
+			tt.target.Subscription = &channel.Subscription{
+				Endpoint: "https://fcm.googleapis.com/fcm/send/one-off", Keys: webpushtest.BrowserKeys(t, []byte("auth-of-16-bytes")),
+			}
+		}
+		tt.target.URL, tt.target.Data = "https://shop.example/x/{secret}", []byte(`{"at":"{secret}"}`)
+		work, err := w.sender.Prepare(t.Context(), channel.Message{
+			Organization: "acme", Text: "hello", Target: tt.target, Secret: secret,
+			Actions: []inbox.Action{{ID: "open", Label: "Open", URL: "https://shop.example/x/{secret}"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := channel.Task{Channel: channel.WebPush, Notification: uuid.New(), Work: work.Body, Number: 1}
+		if !tt.oneOff {
+			task.Subscription = &w.device.ID
+		}
+		if o := w.transport.Deliver(t.Context(), task); o.Kind != channel.OK {
+			t.Fatalf("%s: %+v", name, o)
+		}
+		text := w.texts[0]
+		if bytes.Contains(text, []byte(secret)) != tt.has || bytes.Contains(text, []byte(bare)) == tt.has || bytes.Contains(text, []byte("data")) != tt.has {
+			t.Errorf("%s gets %s", name, text)
+		}
+	}
+}
