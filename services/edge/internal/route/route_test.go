@@ -70,7 +70,7 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/approvals":                              "gateway /v1/approvals",
 		"/product/v1/ai/approvals/{ref}":                        "gateway /v1/approvals/{ref}",
 		"/product/v1/ai/approvals/{ref}/approve":                "gateway /v1/approvals/{ref}/approve",
-		"/product/v1/ai/approvals/{ref}/decision": "control /v1/approvals/{ref}/decision",
+		"/product/v1/ai/approvals/{ref}/decision":               "control /v1/approvals/{ref}/decision",
 		"/product/v1/ai/approvals/{ref}/deny":                   "gateway /v1/approvals/{ref}/deny",
 		"/product/v1/ai/standing-approvals":                     "gateway /v1/approvals/standing",
 		"/product/v1/ai/standing-approvals/{standing_id}":       "gateway /v1/approvals/standing/{standing_id}",

@@ -47,8 +47,8 @@ type EnqueueRequest struct {
 	// Additional headers of the delivery, at most 16 KiB together. Hop-by-hop, content, proxy, forwarding, signature
 	// and metadata headers are refused with 400 `header_not_allowed`.
 	CustomHeaders map[string]string `protobuf:"bytes,6,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Deduplication key within the organization and owner. Also in Idempotency-Key. Of a request that differs from the
-	// key's first one it is 422 `idempotency_key_reused`.
+	// Deduplication key within the organization and owner. Also in Idempotency-Key. A request that differs from the key's
+	// first one sends nothing either, and has the header `Idempotency-Mismatch: true` in its response.
 	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Attempts before the delivery fails, clamped to 1..20. Absent: the service's configured maximum.
 	MaxAttempts *int32 `protobuf:"varint,8,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`

@@ -43,7 +43,7 @@ const (
 // ResendDelivery requeues one of them, ReplayService many.
 type DeliveryServiceClient interface {
 	// Enqueue accepts one delivery (202). A repeated idempotency_key returns the first delivery with 200 and
-	// `deduplicated: true`, and sends nothing. With another request than the first it is 422 `idempotency_key_reused`.
+	// `deduplicated: true`, and sends nothing. If that was another request, the header `Idempotency-Mismatch: true` says so.
 	Enqueue(ctx context.Context, in *EnqueueRequest, opts ...grpc.CallOption) (*EnqueueAccepted, error)
 	// EnqueueBatch accepts many deliveries in one transaction (202; 200 when all of them are repeats). One invalid item
 	// refuses the whole batch, and the error names it; so does one whose key was used with another request, also within
@@ -171,7 +171,7 @@ func (c *deliveryServiceClient) CancelDelivery(ctx context.Context, in *CancelDe
 // ResendDelivery requeues one of them, ReplayService many.
 type DeliveryServiceServer interface {
 	// Enqueue accepts one delivery (202). A repeated idempotency_key returns the first delivery with 200 and
-	// `deduplicated: true`, and sends nothing. With another request than the first it is 422 `idempotency_key_reused`.
+	// `deduplicated: true`, and sends nothing. If that was another request, the header `Idempotency-Mismatch: true` says so.
 	Enqueue(context.Context, *EnqueueRequest) (*EnqueueAccepted, error)
 	// EnqueueBatch accepts many deliveries in one transaction (202; 200 when all of them are repeats). One invalid item
 	// refuses the whole batch, and the error names it; so does one whose key was used with another request, also within

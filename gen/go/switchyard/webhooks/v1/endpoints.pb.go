@@ -227,6 +227,8 @@ type Endpoint struct {
 	DisabledAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
 	// Since when every attempt has failed; null when the last one succeeded.
 	FailingSince *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	// `active`, `failing` (active, and failing_since is not null), `paused` (by a caller) or `disabled` (by the service).
+	Status string `protobuf:"bytes,31,opt,name=status,proto3" json:"status,omitempty"`
 	// Names of the additional headers, sorted; their values are never returned.
 	CustomHeaderNames []string `protobuf:"bytes,20,rep,name=custom_header_names,json=customHeaderNames,proto3" json:"custom_header_names,omitempty"`
 	// How deliveries authenticate, without secrets; null when they don't.
@@ -379,6 +381,13 @@ func (x *Endpoint) GetFailingSince() *timestamppb.Timestamp {
 		return x.FailingSince
 	}
 	return nil
+}
+
+func (x *Endpoint) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
 }
 
 func (x *Endpoint) GetCustomHeaderNames() []string {
@@ -1723,7 +1732,7 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x06filter\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06filter\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdb\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf3\b\n" +
 	"\bEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12'\n" +
@@ -1745,7 +1754,8 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0fdisabled_reason\x18\r \x01(\v2\x1c.google.protobuf.StringValueR\x0edisabledReason\x12;\n" +
 	"\vdisabled_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"disabledAt\x12?\n" +
-	"\rfailing_since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12.\n" +
+	"\rfailing_since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12\x16\n" +
+	"\x06status\x18\x1f \x01(\tR\x06status\x12.\n" +
 	"\x13custom_header_names\x18\x14 \x03(\tR\x11customHeaderNames\x12<\n" +
 	"\x04auth\x18\x15 \x01(\v2(.switchyard.webhooks.v1.EndpointAuthInfoR\x04auth\x12L\n" +
 	"\x10generated_secret\x18\x16 \x01(\v2\x1c.google.protobuf.StringValueB\x03\x80\x01\x01R\x0fgeneratedSecret\x12\x1e\n" +

@@ -36,8 +36,8 @@ type EmitEventRequest struct {
 	EventType string `protobuf:"bytes,3,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
 	// A JSON object, at most 512 KiB compacted (413 beyond): the body of each delivery.
 	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
-	// Deduplication key within the organization and owner. Also in Idempotency-Key. Of a request that differs from the
-	// key's first one it is 422 `idempotency_key_reused`.
+	// Deduplication key within the organization and owner. Also in Idempotency-Key. A request that differs from the key's
+	// first one has no effect either, and the header `Idempotency-Mismatch: true` in its response.
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Additional headers of each delivery, as in EnqueueRequest.
 	CustomHeaders map[string]string `protobuf:"bytes,6,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`

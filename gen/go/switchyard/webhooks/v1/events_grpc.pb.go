@@ -35,8 +35,8 @@ const (
 // that they concern.
 type EventServiceClient interface {
 	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types and filter match, all
-	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`,
-	// and with another request than the first it is 422 `idempotency_key_reused`.
+	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`. If
+	// that was another request, the header `Idempotency-Mismatch: true` says so.
 	//
 	// If the event's type is registered with a schema (see EventTypeService), the payload is checked against it: with
 	// `validation: reject` a payload that breaks it is refused with 400, whose reason and `violations` name up to ten places, and
@@ -75,8 +75,8 @@ func (c *eventServiceClient) EmitEvent(ctx context.Context, in *EmitEventRequest
 // that they concern.
 type EventServiceServer interface {
 	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types and filter match, all
-	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`,
-	// and with another request than the first it is 422 `idempotency_key_reused`.
+	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`. If
+	// that was another request, the header `Idempotency-Mismatch: true` says so.
 	//
 	// If the event's type is registered with a schema (see EventTypeService), the payload is checked against it: with
 	// `validation: reject` a payload that breaks it is refused with 400, whose reason and `violations` name up to ten places, and
