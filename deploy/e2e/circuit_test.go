@@ -53,8 +53,8 @@ func TestFailingEndpointStopsNoOther(t *testing.T) {
 		webhooks.emit(t, "o.made")
 		good.arrive(t, n+1)
 	}
-	h.awaitStatus(t, organization, failing.Endpoint, "failing")
-	h.awaitStatus(t, organization, healthy.Endpoint, "active")
+	h.awaitStatus(t, organization, failing.ID, "failing")
+	h.awaitStatus(t, organization, healthy.ID, "active")
 	var page struct {
 		Circuits []struct {
 			State        string `json:"state"`
@@ -70,7 +70,7 @@ func TestFailingEndpointStopsNoOther(t *testing.T) {
 		page.Circuits = nil
 		webhooks.get(t, "/v1/circuits?state=open").into(t, http.StatusOK, &page)
 		if len(page.Circuits) != 1 || page.Circuits[0].HostState != "closed" || len(page.Circuits[0].Flows) != 1 ||
-			page.Circuits[0].Flows[0].Endpoint != failing.Endpoint || page.Circuits[0].WaitingFlows != 1 {
+			page.Circuits[0].Flows[0].Endpoint != failing.ID || page.Circuits[0].WaitingFlows != 1 {
 			return fmt.Errorf("circuits %+v", page.Circuits)
 		}
 		return nil

@@ -3,7 +3,6 @@ package approver
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
