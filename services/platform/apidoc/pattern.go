@@ -13,6 +13,7 @@ var patterns = map[string]string{
 	`^[A-Za-z0-9]([A-Za-z0-9_.:/-]|%2[Ff])*$`: nameRule + "_ . : / -",
 	`^(\*|[A-Za-z0-9][A-Za-z0-9_.:/-]*(\.\*)?)$`: "must be a name of letters, digits and _ . : / - that begins with a letter or digit, " +
 		"the beginning of one up to a dot and then *, such as order.*, or * alone for all",
+	`^[a-z][a-z_]*$`: "must be lower-case letters and _, and begin with a letter",
 	`^switchyard\.[a-z0-9_]+(\.[a-z0-9_]+)*$`:  "must be switchyard. and then lower-case letters, digits, _ and single dots",
 	`^[A-Za-z0-9_.:-]+$`:                       "must hold only letters, digits and _ . : -",
 	`^[A-Za-z0-9_-]*$`:                         "must hold only letters, digits, _ and -",
@@ -28,7 +29,7 @@ var patterns = map[string]string{
 	`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`:         "must hold only letters, digits, - and single _ between them",
 	`^[A-Za-z][A-Za-z0-9-]*$`:                  "must begin with a letter and hold only letters, digits and -",
 	`^[a-z][a-z0-9_]{0,31}$`:                   "must begin with a lower-case letter and hold only lower-case letters, digits and _, at most 32",
-	`^([CDGUW][A-Z0-9]{2,20})?$`:                "must be the id of a channel or person in Slack, such as C024BE91L",
+	`^([CDGUW][A-Z0-9]{2,20})?$`:               "must be the id of a channel or person in Slack, such as C024BE91L",
 	`^[0-9a-f]{64}$`:                           "must be a SHA-256 in 64 lower-case hexadecimal digits",
 }
 

@@ -80,7 +80,7 @@ func (a *API) control(w http.ResponseWriter, r *http.Request, _ *chain.Line) err
 func (a *API) relayToControl(w http.ResponseWriter, r *http.Request, changes bool) error {
 	way := a.options.Control
 	return way.Relay.Do(w, r, proxy.Call{
-		Target: sameTarget(way.URL, r.URL), Timeout: controlTime, Organization: way.Proxies.Address(r),
+		Target: sameTarget(way.URL, r.URL), Timeout: controlTime, Sharer: way.Proxies.Address(r),
 		Follow: func(end context.CancelCauseFunc) func() { return a.untilDrain(r, end) },
 		Inject: func(h http.Header) { chain.Inject(r.Context(), h) },
 		Succeeded: func() func() error {

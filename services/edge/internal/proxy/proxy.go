@@ -7,6 +7,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -49,6 +50,8 @@ type Call struct {
 	Organization, Key, User, Owner string
 	// Terms is the value of caller.HeaderKeyTerms; empty sends no such header.
 	Terms string
+	// Sharer has a share of the bounds on calls and bodies; the organization if it is empty.
+	Sharer string
 	// Dialect is the API whose format the customer uses; empty for Switchyard's own.
 	Dialect string
 	// Body returns what is sent in place of the caller's body, or the error that refuses it; nil sends the body unchanged.
@@ -101,8 +104,7 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 }
 
 // NewPlain returns a Relay to a service that authenticates callers itself: all headers pass in both directions except
-// those of the connection, and the edge adds no identity. Of a Call it ignores Key, User, Owner, Terms and Dialect; Organization
-// only names who has a share of the bounds.
+// those of the connection, and the edge adds no identity. Of a Call it ignores Organization, Key, User, Owner, Terms and Dialect.
 func NewPlain(transport http.RoundTripper, bounds Bounds) *Relay {
 	return &Relay{
 		transport: transport, plain: true, bounds: bounds,
@@ -139,12 +141,13 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	if call.Follow != nil {
 		defer call.Follow(cancel)()
 	}
-	leave, err := x.bounds.enter(call.Organization)
+	sharer := cmp.Or(call.Sharer, call.Organization)
+	leave, err := x.bounds.enter(sharer)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	body, err := x.readBody(w, r, call.Organization)
+	body, err := x.readBody(w, r, sharer)
 	if err != nil {
 		return err
 	}
