@@ -214,8 +214,8 @@ func TestVisionAnswer(t *testing.T) {
 			t.Errorf("sent %s, want %s", sent.Messages, want)
 		}
 	}
-	if n := b.rows(t, "operation = 'vision' AND usage_state = 'reported'"); n != 4 {
-		t.Errorf("%d rows, want four", n)
+	if n := b.rows(t, "operation = 'vision' AND usage_state = 'reported'"); n != 5 {
+		t.Errorf("%d rows, want five", n)
 	}
 	// A vendor that does not fetch URLs is sent the bytes, on every face.
 	link := b.vendor.URL + "/picture.png"
