@@ -75,7 +75,7 @@ func (d decidable) as(t *testing.T, user string) client {
 
 func decisionRoute(ref string) string { return approvalsRoute + "/" + ref + "/decision" }
 
-// Whoever reads the inbox, the pushes or the deliveries of an approver learns nothing by which to decide: neither a key, nor an
+// A reader of an approver's inbox, pushes or deliveries learns nothing by which to decide: neither a key, nor an
 // operator, nor the holder of a device that a key has registered in the approver's name. The approver decides by a session or a
 // token of hers, and her own device and her mail have a link that decides.
 func TestReadersDecideNothing(t *testing.T) {
