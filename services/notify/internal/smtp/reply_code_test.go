@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"switchyard.dev/services/notify/internal/smtp"
@@ -196,13 +197,12 @@ func TestExtensionsByNeed(t *testing.T) {
 // A server that says 421 on a kept connection has taken nothing there: the mail goes over another one.
 func TestClosingOfAKeptConnection(t *testing.T) {
 	d := newDialogue(nil)
-	first := true
+	var connections atomic.Int32
 	s := startHostile(t, func(c *hostileConn) {
-		if !first {
+		if connections.Add(1) > 1 {
 			d.play(c)
 			return
 		}
-		first = false
 		c.offer()
 		c.mail(4)
 		c.take()
