@@ -44,7 +44,7 @@ func TestRegisterEndpoint(t *testing.T) {
 		"endpoint_id": anID.String(), "organization_id": "acme", "owner_id": "ann", "url": "https://example.com/x", "event_types": []any{"*"},
 		"active": true, "signing_mode": "endpoint_body", "created_at": "2023-11-14T22:13:20Z", "updated_at": "2023-11-14T22:13:20Z",
 		"rate_limit_per_second": 2.5, "description": "", "previous_secret_expires_at": nil, "disabled_reason": nil, "disabled_at": nil,
-		"failing_since": nil, "custom_header_names": []any{}, "auth": nil, "signing_secret": nil, "signatures": []any{}, "filter": "true",
+		"failing_since": nil, "custom_header_names": []any{}, "auth": nil, "generated_secret": nil, "signatures": []any{}, "filter": "true",
 		"earlier_secrets_expire_at": []any{}, "warnings": []any{"a warning"}, "status": "active",
 	}
 	if diff := cmp.Diff(want, document); diff != "" || w.Code != http.StatusCreated {
