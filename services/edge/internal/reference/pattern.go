@@ -8,7 +8,7 @@ var ownPatterns = map[string]string{
 	`^[a-z0-9][a-z0-9_-]{0,63}$`:                         "must be 1 to 64 lower-case letters, digits, _ and -, of which the first is a letter or digit",
 	`^T[A-Z0-9]{2,20}$`:                                  "must be the id of a workspace of Slack, such as T0123ABCD",
 	`^[UW][A-Z0-9]{2,20}$`:                               "must be the id of a user of Slack, such as U0123ABCD",
-	`^[CDG][A-Z0-9]{2,20}$`:                               "must be the id of a conversation of Slack, such as C0123ABCD",
+	`^[CDG][A-Z0-9]{2,20}$`:                              "must be the id of a conversation of Slack, such as C0123ABCD",
 	`^https?://`:                                         "must begin with http:// or https://",
 }
 
