@@ -142,7 +142,7 @@ func makesPlace(call *ast.CallExpr, makers map[string][]string) bool {
 		}
 		element, ok := channel.Value.(*ast.StructType)
 		size, literal := call.Args[1].(*ast.BasicLit)
-		return ok && element.Fields.NumFields() == 0 && !(literal && size.Value == "1")
+		return ok && element.Fields.NumFields() == 0 && (!literal || size.Value != "1")
 	case *ast.SelectorExpr:
 		if function.Sel.Name == "SetLimit" && len(call.Args) == 1 {
 			return true

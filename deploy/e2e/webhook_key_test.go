@@ -39,8 +39,10 @@ func TestIdempotencyKeysThroughTheEdge(t *testing.T) {
 		"an event":   {webhooks + "/events", object{"event_type": "a", "payload": object{"n": 1}}, object{"event_type": "a", "payload": object{"n": 2}}, marked},
 		"a resend":   {webhooks + "/deliveries/" + done.ID + "/resend", object{"max_attempts": 2}, object{"max_attempts": 3}, refused},
 		"a replay": {
-			webhooks + "/replays", object{"filter": object{"delivery_ids": []string{done.ID}}},
-			object{"filter": object{"delivery_ids": []string{done.ID}}, "rate_per_second": 5}, refused,
+			webhooks + "/replays",
+			object{"filter": object{"delivery_ids": []string{done.ID}}},
+			object{"filter": object{"delivery_ids": []string{done.ID}}, "rate_per_second": 5},
+			refused,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func TestFlowsAreBounded(t *testing.T) {
 	for i := range flows {
 		f = f.With(uint64(i+1), at(i))
 	}
-	for i := range len(f) {
+	for i := range f {
 		if !f.Others(0, at(flows-2-i)) {
 			t.Errorf("answer %d from the end was lost", i)
 		}

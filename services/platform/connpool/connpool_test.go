@@ -438,7 +438,7 @@ func TestAwait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, server := net.Pipe()
-			defer client.Close() //nolint:errcheck // A pipe.
+			defer client.Close()
 			go func() {
 				_, _ = http.ReadRequest(bufio.NewReader(server))
 				for _, piece := range pieces {
@@ -454,7 +454,7 @@ func TestAwait(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer response.Body.Close() //nolint:errcheck // Reading returns the error that matters.
+			defer response.Body.Close()
 			body, ok := response.Body.(connpool.Arriving)
 			if !ok {
 				t.Fatal("the body of a chunked response can't be awaited")

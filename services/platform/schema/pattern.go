@@ -82,8 +82,7 @@ func newPattern(text string, program *syntax.Prog) *pattern {
 	p.cost = costInstruction + min(len(program.Inst)/perInstruction, costInstruction)
 	for i := range program.Inst {
 		one := instruction{Inst: &program.Inst[i]}
-		switch one.Op {
-		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+		if len(one.Rune) > 0 { // Others match no character.
 			for r := range rune(utf8.RuneSelf) {
 				if one.MatchRune(r) {
 					one.ascii[r>>6] |= 1 << (r & 63)

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"switchyard.dev/services/platform/tunnel"
 )
@@ -96,15 +95,14 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A canceled call ends the exchange with a silent proxy at once.
+// A canceled call ends the exchange with a silent proxy.
 func TestCancel(t *testing.T) {
 	p, asked, _ := proxied(t, "http://proxy.example", "")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the caller left")
 	go func() { <-asked; cancel(cause) }()
-	begun := time.Now()
-	if _, err := p.Dial(ctx, "vendor.example:443"); err == nil || time.Since(begun) > 4*time.Second {
-		t.Errorf("err = %v after %v, want an error at once", err, time.Since(begun))
+	if _, err := p.Dial(ctx, "vendor.example:443"); !errors.Is(err, cause) {
+		t.Errorf("err = %v, want %v", err, cause)
 	}
 }
 

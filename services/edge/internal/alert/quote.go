@@ -25,7 +25,7 @@ func Quote(text string) string {
 		last, _ := utf8.DecodeLastRuneInString(text[:i])
 		next, _ := utf8.DecodeRuneInString(rest)
 		switch {
-		case isPeriod(r) && isLabel(last) && isLabel(next) && !(unicode.IsDigit(last) && unicode.IsDigit(next)):
+		case isPeriod(r) && isLabel(last) && isLabel(next) && (!unicode.IsDigit(last) || !unicode.IsDigit(next)):
 			out.WriteString("[.]")
 		case r == ':' && strings.HasPrefix(rest, "//"):
 			out.WriteString("[:]")

@@ -2,6 +2,7 @@ package alert_test
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -62,17 +63,14 @@ func TestTextsOfEventsStayQuoted(t *testing.T) {
 			if _, ok := value.(string); !ok {
 				continue
 			}
-			hostileData := make(map[string]any, len(data))
-			for other, v := range data {
-				hostileData[other] = v
-			}
+			hostileData := maps.Clone(data)
 			hostileData[name] = hostile
 			title, body := alert.Text(&alert.Event{Type: e.Name, Subject: hostile, Data: hostileData})
 			for _, text := range []string{title, body} {
 				if link.MatchString(text) || strings.Contains(text, "\n www") {
 					t.Errorf("%s, %s: %s", e.Name, name, text)
 				}
-				if at := strings.Index(text, "Sign in"); at >= 0 && strings.Count(text[:at], `"`)%2 == 0 {
+				if before, _, found := strings.Cut(text, "Sign in"); found && strings.Count(before, `"`)%2 == 0 {
 					t.Errorf("%s, %s: the text is not in quotation marks: %s", e.Name, name, text)
 				}
 			}

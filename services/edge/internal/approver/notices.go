@@ -30,7 +30,7 @@ func (i *Informer) prepare(ctx context.Context, limit int) (int, error) {
 			return err
 		}
 		facts.Cents = found.Cents
-		text, err := json.Marshal(Ask(n, facts))
+		text, err := json.Marshal(Ask(n, facts)) //nolint:gosec // G117: it is sealed at once.
 		if err != nil {
 			return err
 		}

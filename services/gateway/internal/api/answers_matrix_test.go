@@ -157,12 +157,12 @@ func (b *bench) answers(kind string) {
 // face has no form for it. native is the dialect that it relays.
 type chatFace struct {
 	native string
-	ask    func(b *bench, t *testing.T, model string, stream bool) answer
+	ask    func(t *testing.T, b *bench, model string, stream bool) answer
 	signs  map[string][]string
 }
 
 // overGRPC asks over gRPC, and returns the messages as JSON.
-func overGRPC(b *bench, t *testing.T, model string, stream bool) answer {
+func overGRPC(t *testing.T, b *bench, model string, stream bool) answer {
 	t.Helper()
 	client, md := b.client()
 	ctx, request := metadata.NewOutgoingContext(t.Context(), md), &gatewayv1.LlmRequest{Model: model, Messages: user("hi")}
@@ -196,8 +196,8 @@ func overGRPC(b *bench, t *testing.T, model string, stream bool) answer {
 // compacted removes the blanks that protojson adds at random.
 func compacted(text []byte) string { return gjson.GetBytes(text, "@ugly").Raw }
 
-func posts(path, rest string) func(b *bench, t *testing.T, model string, stream bool) answer {
-	return func(b *bench, t *testing.T, model string, stream bool) answer {
+func posts(path, rest string) func(t *testing.T, b *bench, model string, stream bool) answer {
+	return func(t *testing.T, b *bench, model string, stream bool) answer {
 		t.Helper()
 		return b.say(t, "POST", path, fmt.Sprintf(`{"model":%q,"stream":%v,%s}`, model, stream, rest))
 	}
@@ -228,7 +228,7 @@ var chatFaces = map[string]chatFace{
 		kindCitation: {`"annotations":[{"type":"url_citation","start_index":0,"end_index":11,"url":"https://source.example/a","title":"The source"}]`},
 		kindImage:    {`"type":"image_generation_call","status":"completed","result":"` + picture + `","output_format":"png"`},
 	}},
-	"generateContent": {native: "gemini", ask: func(b *bench, t *testing.T, model string, stream bool) answer {
+	"generateContent": {native: "gemini", ask: func(t *testing.T, b *bench, model string, stream bool) answer {
 		t.Helper()
 		method := ":generateContent"
 		if stream {
@@ -260,7 +260,7 @@ func TestAnswersOnEveryFace(t *testing.T) {
 			for name, face := range chatFaces {
 				for _, stream := range []bool{false, true} {
 					t.Run(fmt.Sprint(kind, "/", form, "/", name, "/", stream), func(t *testing.T) {
-						face.check(b, t, form, kind, stream)
+						face.check(t, b, form, kind, stream)
 					})
 				}
 			}
@@ -268,9 +268,9 @@ func TestAnswersOnEveryFace(t *testing.T) {
 	}
 }
 
-func (f chatFace) check(b *bench, t *testing.T, form, kind string, stream bool) {
+func (f chatFace) check(t *testing.T, b *bench, form, kind string, stream bool) {
 	t.Helper()
-	got := f.ask(b, t, form+"/m", stream)
+	got := f.ask(t, b, form+"/m", stream)
 	switch signs := f.signs[kind]; {
 	case f.native == form: // The vendor's own words.
 		answer := answersOf[form][kind]

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"switchyard.dev/services/gateway/internal/amount"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/platform/apierr"
 )

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/amount"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
 	"switchyard.dev/services/gateway/internal/vendors/provider"

@@ -71,6 +71,9 @@ func when(is bool, text string) string {
 // limitedFaces write a question for a model. Every face of an SDK and both faces of the contract are among them.
 var limitedFaces = map[string]func(model string, q *question) (path, body string){
 	"http": func(model string, q *question) (string, string) {
+		if q.document != "" {
+			return "", "" // The contract has none.
+		}
 		return chatPath, fmt.Sprintf(`{"model":%q,"allow_substitution":false,%s%s}`, model, when(q.effort != "", fmt.Sprintf(`"reasoning":{"effort":%q},`, q.effort)), q.chat("system"))
 	},
 	"openai": func(model string, q *question) (string, string) {
@@ -183,6 +186,8 @@ var sentName = regexp.MustCompile(`"(?:tools|functionDeclarations)":\[(?:\{"(?:t
 type exchange struct {
 	answer
 
+	t *testing.T
+
 	face, dialect, model string
 	// sent is the vendor's request; empty if it was not called.
 	sent string
@@ -197,7 +202,7 @@ func (e *exchange) is(versions ...string) bool {
 
 // eachLimit asks every model over every face, unless the vendor takes the face's form as it came, and passes on what
 // became of it.
-func eachLimit(t *testing.T, b *bench, q question, check func(t *testing.T, e *exchange)) {
+func eachLimit(t *testing.T, b *bench, q question, check func(e *exchange)) {
 	t.Helper()
 	for name, models := range limited {
 		of, _ := adapter.Find(name)
@@ -209,11 +214,11 @@ func eachLimit(t *testing.T, b *bench, q question, check func(t *testing.T, e *e
 				}
 				t.Run(name+"/"+model+"/"+face, func(t *testing.T) {
 					before := b.vendor.count()
-					e := exchange{answer: b.say(t, "POST", path, body), face: face, dialect: name, model: model}
+					e := exchange{answer: b.say(t, "POST", path, body), t: t, face: face, dialect: name, model: model}
 					if b.vendor.count() > before {
 						e.sent = b.vendor.last()
 					}
-					check(t, &e)
+					check(&e)
 					if t.Failed() {
 						t.Logf("asked %s\nsent %s\n%d %s\nignored %q", body, e.sent, e.status, e.body, e.header.Get("X-Switchyard-Ignored"))
 					}

@@ -72,7 +72,7 @@ func (r *Reservations) withRoom(ctx context.Context, c *budget.Call, err error) 
 	if failed != nil {
 		return err // The refusal holds, whatever is left.
 	}
-	return &budget.Short{Refusal: refusal, Room: price.Pico(room)}
+	return &budget.ShortError{Refusal: refusal, Room: price.Pico(room)}
 }
 
 func (r *Reservations) reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {

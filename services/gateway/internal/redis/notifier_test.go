@@ -31,11 +31,7 @@ func TestNotifier(t *testing.T) {
 	}
 	cancel()
 	group.Wait()
-	start := time.Now()
 	for range 1000 {
-		a.Notify() // Nothing receives it.
-	}
-	if took := time.Since(start); took > 100*time.Millisecond {
-		t.Errorf("notifying took %s", took)
+		a.Notify() // Nothing receives it, and it doesn't block.
 	}
 }

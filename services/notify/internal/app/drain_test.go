@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Streams, whose connections net/http has let go of, end in the drain as whole
@@ -33,13 +32,9 @@ func TestStreamsEndInTheDrain(t *testing.T) {
 		ended.Go(func() { rests <- followToTheEnd(t, client, base, opened.Done) })
 	}
 	opened.Wait()
-	began := time.Now()
 	stop()
-	if err := <-served; err != nil {
+	if err := <-served; err != nil { // A drain that is cut off is an error.
 		t.Errorf("Serve ended with %v", err)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the drain took %v", took)
 	}
 	ended.Wait()
 	for range streams {

@@ -89,7 +89,7 @@ func (w slackWork) of(m Message, most int, destination, lane string) (Work, erro
 		cut = cutBlocks // The text is what notifications show.
 	}
 	w.Text, w.Blocks = text, blocks
-	body, err := json.Marshal(w)
+	body, err := json.Marshal(w) //nolint:gosec // G117: it is sealed before it is stored.
 	if err != nil {
 		return Work{}, fmt.Errorf("encode slack work: %w", err)
 	}

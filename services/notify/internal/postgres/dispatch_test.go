@@ -30,7 +30,8 @@ func (plain) Open(sealed []byte, _ string) ([]byte, error) { return sealed, nil 
 type closedBreaker struct{}
 
 func (closedBreaker) Admit(context.Context, string, string, time.Duration) time.Duration { return 0 }
-func (closedBreaker) Report(context.Context, string, string, bool, bool) string          { return "" }
+
+func (closedBreaker) Report(context.Context, string, string, bool, bool) string { return "" }
 
 // transport answers by what the work says, and counts.
 type transport struct {

@@ -73,7 +73,7 @@ func (h *host) run(arrivals map[int64][]time.Duration, schedule []time.Duration,
 	results := make(chan waiting)
 	inFlight := 0
 	for {
-		timer := time.NewTimer(began.Add(end).Sub(time.Now()))
+		timer := time.NewTimer(time.Until(began.Add(end)))
 		if len(q) > 0 {
 			timer.Reset(min(time.Until(q[0].due), time.Until(began.Add(end))))
 		}

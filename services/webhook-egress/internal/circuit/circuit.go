@@ -176,25 +176,25 @@ func (s *Service) complete(ctx context.Context, found []Stored) []Circuit {
 	}
 	states := s.breaker.States(ctx, targets)
 	for i, one := range found {
-		circuits[i] = circuitOf(one, states[:1+len(one.Flows)])
+		circuits[i] = circuitOf(one, states[0], states[1:1+len(one.Flows)])
 		states = states[1+len(one.Flows):]
 	}
 	return circuits
 }
 
-// circuitOf returns the circuit of a target with the states of its host and of its flows. Where the breaker knows nothing
-// of one, flows that wait say that it is open: the breaker goes on from there, too.
-func circuitOf(stored Stored, states []breaker.State) Circuit {
+// circuitOf returns the circuit of a target with what the breaker knows of its host, and of each of its flows in their
+// order. If the breaker knows nothing, waiting flows show that a circuit is open: the breaker starts from there, too.
+func circuitOf(stored Stored, ofHost breaker.State, ofFlows []breaker.State) Circuit {
 	host := flowOf(StoredFlow{
 		OpenedAt: stored.OpenedAt, ParkedUntil: stored.ParkedUntil, Openings: stored.Openings,
-	}, states[0], stored.Waiting)
+	}, ofHost, stored.Waiting)
 	c := Circuit{
 		Target: stored.Target, Host: host.State, State: host.State, OpenedAt: host.OpenedAt, NextAttemptAt: host.NextAttemptAt,
 		Openings: host.Openings, Failures: stored.Failures, Endpoints: stored.Endpoints,
 		LastFailedAt: stored.LastFailedAt, LastDeliveredAt: stored.LastDeliveredAt, WaitingFlows: stored.WaitingFlows,
 	}
-	for i, flow := range stored.Flows {
-		if one := flowOf(flow, states[1+i], true); one.State != StateClosed {
+	for i, state := range ofFlows {
+		if one := flowOf(stored.Flows[i], state, true); one.State != StateClosed {
 			c.Flows = append(c.Flows, one)
 		} else {
 			c.WaitingFlows--

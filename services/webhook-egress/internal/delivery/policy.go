@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"switchyard.dev/services/platform/retryafter"
@@ -189,11 +190,7 @@ func HostFailed(a Answer) bool {
 	if a.Status != 0 {
 		return false
 	}
-	switch a.Fault {
-	case FaultDNS, FaultConnect, FaultReset, FaultTLS, FaultTimeout:
-		return true
-	}
-	return false
+	return slices.Contains([]Fault{FaultDNS, FaultConnect, FaultReset, FaultTLS, FaultTimeout}, a.Fault)
 }
 
 // An endpoint without a success is reported as failing after FailingAfter and FailingFailures, and disabled after

@@ -157,14 +157,9 @@ func TestHostileTargets(t *testing.T) {
 			sender := newSender(t, timeout, addr)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			began := time.Now()
 			reply := sender.Send(t.Context(), dispatch.Request{URL: "http://" + addr, Body: []byte("{}")})
-			took := time.Since(began)
 			runtime.ReadMemStats(&after)
 			sender.Close()
-			if took > timeout+2*time.Second {
-				t.Errorf("took %s", took)
-			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > 24<<20 { // what the target itself makes here included
 				t.Errorf("used %d bytes", used)
 			}
@@ -221,11 +216,7 @@ func TestTLSStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // the kernel accepts connections, no code reads from them
-	began := time.Now()
 	reply := newSender(t, timeout, listener.Addr().String()).Send(t.Context(), dispatch.Request{URL: "https://" + listener.Addr().String(), Body: []byte("{}")})
-	if took := time.Since(began); took > timeout+2*time.Second {
-		t.Errorf("took %s", took)
-	}
 	if reply.Status != 0 || reply.Fault != delivery.FaultTimeout {
 		t.Errorf("status %d, fault %q (%v)", reply.Status, reply.Fault, reply.Err)
 	}

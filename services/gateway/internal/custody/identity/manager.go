@@ -142,8 +142,10 @@ func (m *Manager) Client(organization, name string, source Source) *Identity {
 	if i := m.identities[k].Value(); i != nil {
 		return i
 	}
-	i := &Identity{manager: m, kind: KindOAuth, source: source, owner: ownerTools, organization: organization,
-		fingerprint: m.Fingerprint(secret.New(name))}
+	i := &Identity{
+		manager: m, kind: KindOAuth, source: source, owner: ownerTools, organization: organization,
+		fingerprint: m.Fingerprint(secret.New(name)),
+	}
 	m.identities[k] = weak.Make(i)
 	return i
 }

@@ -219,10 +219,9 @@ func TestSecretManager(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	start := time.Now()
 	_, err = r.Read(ctx, "acme", "awssecretsmanager://byok/acme/slow")
-	if err == nil || time.Since(start) > 3*time.Second {
-		t.Errorf("a manager that doesn't answer: %v after %s", err, time.Since(start))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a manager that doesn't answer: %v, want %v", err, context.DeadlineExceeded)
 	}
 	server.CloseClientConnections()
 	testkit.NoLeak(t, canary, err.Error())

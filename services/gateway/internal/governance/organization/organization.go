@@ -6,7 +6,7 @@ package organization
 import (
 	"time"
 
-	"switchyard.dev/services/gateway/internal/amount"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 	"switchyard.dev/services/platform/apierr"
 )
 

@@ -45,18 +45,18 @@ var (
 	errUnavailable = apierr.Unavailable("the budget's store is unavailable at the moment; nothing was sent to a provider", nil)
 )
 
-// Short is a refusal of a call whose worst case a ceiling does not cover, with what would be covered at the moment.
-type Short struct {
+// ShortError is a refusal of a call whose worst case a ceiling does not cover, with what would be covered at the moment.
+type ShortError struct {
 	Refusal *apierr.Error
 	// Room is what the ceilings leave, those of run, key and organization together.
 	Room price.Pico
 }
 
 // Error implements error.
-func (s *Short) Error() string { return s.Refusal.Error() }
+func (s *ShortError) Error() string { return s.Refusal.Error() }
 
 // Unwrap returns the refusal.
-func (s *Short) Unwrap() error { return s.Refusal }
+func (s *ShortError) Unwrap() error { return s.Refusal }
 
 // Call is the reservation of one call.
 type Call struct {

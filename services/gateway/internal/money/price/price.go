@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"switchyard.dev/services/gateway/internal/amount"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 )
 
 // Pico is an amount of money in pico-USD (1e-12 USD). A cost is a whole number of them, so that sums are exact.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"switchyard.dev/services/gateway/internal/amount"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"switchyard.dev/services/gateway/internal/amount"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 	"switchyard.dev/services/platform/apierr"
 )
 

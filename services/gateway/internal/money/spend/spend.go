@@ -9,7 +9,7 @@ import (
 	"math/big"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/amount"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 

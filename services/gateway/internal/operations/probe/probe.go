@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"switchyard.dev/services/gateway/internal/amount"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/governance/amount"
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/policy"

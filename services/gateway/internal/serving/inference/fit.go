@@ -17,7 +17,7 @@ const fieldBytes = 64
 
 // explain returns the refusal of a request that a ceiling does not cover, with the limit of the output that it would
 // cover now, by the name that the field has in the caller's form.
-func (x *execution) explain(short *budget.Short) *apierr.Error {
+func (x *execution) explain(short *budget.ShortError) *apierr.Error {
 	r := x.request
 	if !r.limitsOutput() {
 		return short.Refusal

@@ -38,7 +38,8 @@ func answers() map[string]*provider.Answer {
 			Text: "Grün is so. Yes.", FinishReason: provider.FinishStop, Model: claude, Usage: &provider.Usage{Input: 30, Output: 60},
 			Citations: []provider.Citation{
 				{URL: "https://a.example/1", Title: "A", Quote: "so it is", Start: 5, End: 11},
-				{Title: "Report", Quote: "so", Start: 5, End: 11}, {URL: "https://b.example", Title: "B", Quote: "yes", Start: 11, End: 16},
+				{Title: "Report", Quote: "so", Start: 5, End: 11},
+				{URL: "https://b.example", Title: "B", Quote: "yes", Start: 11, End: 16},
 			},
 		},
 		"thinking": {

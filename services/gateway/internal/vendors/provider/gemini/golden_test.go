@@ -57,8 +57,10 @@ func answers() map[string]*provider.Answer {
 		},
 		"citations": {
 			Text: "It is so.", FinishReason: stop, Model: flash, Usage: tokens(9, 3), Citations: []provider.Citation{
-				{URL: "https://a.example/1", Title: "a.example", End: 5}, {Title: "Report", Quote: "so it is", Start: 6, End: 9},
-				{URL: "https://b.example", Title: "b.example"}, {URL: "https://c.example", Start: 1, End: 4},
+				{URL: "https://a.example/1", Title: "a.example", End: 5},
+				{Title: "Report", Quote: "so it is", Start: 6, End: 9},
+				{URL: "https://b.example", Title: "b.example"},
+				{URL: "https://c.example", Start: 1, End: 4},
 			},
 		},
 

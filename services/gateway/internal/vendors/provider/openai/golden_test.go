@@ -64,7 +64,8 @@ func answers() map[string]*provider.Answer {
 		"annotations": {
 			Text: "It is so.", FinishReason: stop, Model: "gpt-4o-search", Usage: &provider.Usage{Input: 12, Output: 4},
 			Citations: []provider.Citation{
-				{URL: "https://a.example/1", Title: "A", End: 9}, {URL: "https://b.example", Title: "B", Quote: "so it is", Start: 3, End: 5},
+				{URL: "https://a.example/1", Title: "A", End: 9},
+				{URL: "https://b.example", Title: "B", Quote: "so it is", Start: 3, End: 5},
 				{Title: "report.pdf", End: 9},
 			},
 			Images: []string{"data:image/png;base64,aQ=="},

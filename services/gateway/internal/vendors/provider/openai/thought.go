@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -106,8 +107,8 @@ func (p *Provider) encodeThought(out *message, m *provider.Message) {
 	case t.Member == memberReasoning:
 		out.Reasoning = t.Text
 	case t.Member == memberContent:
-		parts := []part{{Type: "thinking", Thinking: []part{{Type: "text", Text: &t.Text}}}}
-		out.Content = append(parts, encodeParts(m.Content)...)
+		thinking := part{Type: "thinking", Thinking: []part{{Type: "text", Text: &t.Text}}}
+		out.Content = slices.Concat([]part{thinking}, encodeParts(m.Content))
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-func cents(t testing.TB, text string) Amount {
-	t.Helper()
+func cents(tb testing.TB, text string) Amount {
+	tb.Helper()
 	a, err := ParseCents(text)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return a
 }
