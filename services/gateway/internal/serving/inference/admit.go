@@ -114,7 +114,7 @@ func (x *execution) reserve(ctx context.Context) error {
 		return err
 	}
 	err = x.grant.Reserve(ctx, x.id, x.reservation)
-	if short, ok := errors.AsType[*budget.Short](err); ok {
+	if short, ok := errors.AsType[*budget.ShortError](err); ok {
 		return x.explain(short)
 	}
 	return err
