@@ -216,8 +216,8 @@ func TestProxyThatHangs(t *testing.T) {
 	if err == nil {
 		conn.Close()
 	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("err = %v, want %v", err, context.DeadlineExceeded)
+	if err == nil || ctx.Err() == nil {
+		t.Errorf("err = %v, want an error at the end of the context", err)
 	}
 }
 

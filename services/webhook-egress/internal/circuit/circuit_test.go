@@ -41,7 +41,7 @@ func TestCircuitOf(t *testing.T) {
 		"failures, but not yet": {Stored{Failures: 2}, breaker.State{Changed: at(1), Row: 2}, Circuit{State: StateClosed, Failures: 2}},
 	} {
 		tt.want.Host = tt.want.State
-		if diff := cmp.Diff(tt.want, circuitOf(tt.stored, []breaker.State{tt.state})); diff != "" {
+		if diff := cmp.Diff(tt.want, circuitOf(tt.stored, tt.state, nil)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -66,7 +66,7 @@ func TestCircuitsOfFlows(t *testing.T) {
 		"all have closed": {[]breaker.State{{}, closed, closed, closed}, Circuit{Host: StateClosed, State: StateClosed, WaitingFlows: 27}},
 		"the host's, too": {[]breaker.State{half, half, closed, closed}, Circuit{Host: StateHalfOpen, State: StateHalfOpen, OpenedAt: at(5), Openings: 4, Flows: []Flow{first}, WaitingFlows: 28}},
 	} {
-		if diff := cmp.Diff(tt.want, circuitOf(stored, tt.states)); diff != "" {
+		if diff := cmp.Diff(tt.want, circuitOf(stored, tt.states[0], tt.states[1:])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
