@@ -1,24 +1,25 @@
-// Package alive remembers which flows of a host were answered lately, so that the host's circuit opens only when every
-// flow with traffic there fails. Services keep it in a circuit's state, which replicas share as text: its size is
+// Package alive remembers which flows of a host got an answer lately, so that the host's circuit opens only when every
+// flow with traffic there fails. Services store this in the circuit's state, which replicas share as text. Its size is
 // bounded, however many flows a host has.
 package alive
 
 import "time"
 
-// most bounds the flows that are remembered. Of more flows, those that were answered last count: a host at which these
-// fail, while no other is answered, is down.
+// most is how many flows are remembered: those that were answered last. If all of these fail while no other flow gets
+// an answer, the host is down.
 const most = 8
 
-// Flows holds the flows whose last outcome was an answer. The zero Flows holds none.
+// Flows holds the flows whose last attempt got an answer. The zero Flows holds none.
 type Flows [most]Flow
 
-// Flow is a flow and when it was answered.
+// Flow is a flow and the time of its last answer.
 type Flow struct {
 	ID uint64    `json:"id,omitzero"`
 	At time.Time `json:"at,omitzero"`
 }
 
-// With returns f after an answer to a flow at a time. It replaces the flow's earlier answer, or else the oldest one.
+// With returns f after a flow got an answer at a time. The answer replaces the flow's previous one, or else the oldest
+// in f. If that one is not older, f stays unchanged.
 func (f Flows) With(id uint64, at time.Time) Flows {
 	place := 0
 	for i, flow := range f {
@@ -36,7 +37,7 @@ func (f Flows) With(id uint64, at time.Time) Flows {
 	return f
 }
 
-// Last returns when a flow was answered; the zero time if it is not remembered.
+// Last returns when a flow last got an answer, or the zero time if f doesn't hold the flow.
 func (f Flows) Last(id uint64) time.Time {
 	for _, flow := range f {
 		if flow.ID == id {
@@ -46,7 +47,7 @@ func (f Flows) Last(id uint64) time.Time {
 	return time.Time{}
 }
 
-// Without returns f after a flow failed.
+// Without returns f without a flow, which has failed.
 func (f Flows) Without(id uint64) Flows {
 	for i, flow := range f {
 		if flow.ID == id {
@@ -56,7 +57,7 @@ func (f Flows) Without(id uint64) Flows {
 	return f
 }
 
-// Merge adds the answers of other that are later than since.
+// Merge returns f with the answers from other that are later than since.
 func (f Flows) Merge(other Flows, since time.Time) Flows {
 	for _, flow := range other {
 		if flow.At.After(since) {
@@ -66,7 +67,7 @@ func (f Flows) Merge(other Flows, since time.Time) Flows {
 	return f
 }
 
-// Others reports whether another flow than id was answered at since or later.
+// Others reports whether a flow other than id got an answer at since or later.
 func (f Flows) Others(id uint64, since time.Time) bool {
 	for _, flow := range f {
 		if flow.ID != id && !flow.At.IsZero() && !flow.At.Before(since) {

@@ -34,7 +34,7 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// However many flows are answered, the latest are kept, in a bounded text.
+// However many flows get an answer, Flows keeps the latest ones, and its text is bounded.
 func TestFlowsAreBounded(t *testing.T) {
 	var f alive.Flows
 	const flows = 10_000

@@ -13,7 +13,7 @@ var patterns = map[string]string{
 	`^[A-Za-z0-9]([A-Za-z0-9_.:/-]|%2[Ff])*$`: nameRule + "_ . : / -",
 	`^(\*|[A-Za-z0-9][A-Za-z0-9_.:/-]*(\.\*)?)$`: "must be a name of letters, digits and _ . : / - that begins with a letter or digit, " +
 		"the beginning of one up to a dot and then *, such as order.*, or * alone for all",
-	`^[a-z][a-z_]*$`: "must be lower-case letters and _, and begin with a letter",
+	`^[a-z][a-z_]*$`: "must begin with a lower-case letter and hold only lower-case letters and _",
 	`^switchyard\.[a-z0-9_]+(\.[a-z0-9_]+)*$`:  "must be switchyard. and then lower-case letters, digits, _ and single dots",
 	`^[A-Za-z0-9_.:-]+$`:                       "must hold only letters, digits and _ . : -",
 	`^[A-Za-z0-9_-]*$`:                         "must hold only letters, digits, _ and -",

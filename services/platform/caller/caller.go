@@ -24,7 +24,7 @@ const (
 	HeaderTags         = "X-Switchyard-Tags"
 )
 
-// Verified is the value of HeaderUserVerified for a verified user. Any other value means that the user is not verified.
+// Verified is the value of HeaderUserVerified for a verified user. With any other value, the user is not verified.
 const Verified = "true"
 
 // Reasons for refusing requests whose fields name another identity than their headers.
@@ -61,8 +61,8 @@ type Caller struct {
 	// Organization, Owner and User are on whose behalf the request is made. Key is the customer key that the edge
 	// admitted, Run the session that the request belongs to.
 	Organization, Key, Owner, User, Run string
-	// UserVerified reports that the edge has verified the user by the user's own token or session. A product key only names
-	// its users.
+	// UserVerified reports whether the edge has verified the user by the user's own token or session. A product key can
+	// name a user, but doesn't verify it.
 	UserVerified bool
 	// KeyTerms is the unparsed value of the X-Key-Terms header: the limits of the customer key.
 	KeyTerms string

@@ -72,7 +72,7 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-// A user is verified by the edge's word alone, and only one who is named.
+// Only the edge's header verifies a user, and only if the request names one.
 func TestUserVerified(t *testing.T) {
 	for _, tt := range []struct {
 		user, verified string

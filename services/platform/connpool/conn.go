@@ -107,7 +107,7 @@ var errBroken = errors.New("connection broken")
 // knows before each body of an unknown type, which costs a system call here and another one at the server.
 type unflushed struct{ *bufio.Writer }
 
-// writers are the buffers of requests that are being sent: a connection needs none while it waits or is idle.
+// writers holds buffers for sending requests: a connection needs one only while it sends.
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, buffer) }}
 
 func (c *conn) send(r *http.Request) error {
@@ -179,19 +179,19 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// Arriving is the body of a response whose length is not known in advance.
+// Arriving is the body of a response whose length is unknown until it ends.
 type Arriving interface {
 	io.ReadCloser
 	// Await blocks until more of the body arrives or the connection ends, so that a caller needs no buffer until then.
-	// Call it only before Read, and not after Read has returned an error.
+	// Call it only before a Read, and not after Read has returned an error.
 	Await()
 }
 
 // stream is the body of a chunked response.
 type stream struct{ *exchange }
 
-// Await implements Arriving. A chunk that has been read may leave its line break; more follows it in any case, at least
-// the last chunk. An error is returned by the next Read.
+// Await implements Arriving. It waits for more bytes than a line break, because a chunk may leave its line break
+// unread. More bytes always follow one: at least the last chunk. The next Read returns any error.
 func (s stream) Await() { _, _ = s.conn.reader.Peek(len("\r\n") + 1) }
 
 // exchange is one request and its response on a connection. It is also the response's body.

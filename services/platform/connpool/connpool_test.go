@@ -427,7 +427,8 @@ func TestManyCallers(t *testing.T) {
 	callers.Wait()
 }
 
-// A caller may wait for a chunked response without a buffer, whether or not a chunk's line break has arrived with it.
+// A caller can wait for a chunked response without a buffer, whether or not a chunk's line break arrives with the
+// chunk.
 func TestAwait(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, pieces := range map[string][]string{

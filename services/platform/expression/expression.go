@@ -17,8 +17,8 @@ import (
 const (
 	// MaxSize is the largest expression, in code points.
 	MaxSize = 1024
-	// MaxCost bounds one evaluation to 2 ms of processor time. A unit is a step of the expression, ten characters that are
-	// read, or a value that is compared: 100 ns at most. Calls that take longer cost more.
+	// MaxCost is the highest cost of one evaluation; it takes about 2 ms of processor time. A unit is a step of the
+	// expression, ten characters read or one value compared, and takes at most 100 ns. Calls that take longer cost more.
 	MaxCost = 20_000
 	// maxDepth bounds the nesting of an expression.
 	maxDepth = 50

@@ -131,7 +131,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// mostTime is the longest that ten evaluations may take of a processor, many times what they take on an idle machine.
+// mostTime is how much processor time ten evaluations may take, many times what they take on an idle machine.
 const mostTime = 400 * time.Millisecond
 
 // What an expression does at run time is bounded, whatever the value.

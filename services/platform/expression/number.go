@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// Beyond these bounds a float64 has no fraction, so it may differ from the number that it stands for: maxExact and its
-// negative for all numbers, minInt and maxUint for those of 64 bits.
 const (
+	// maxExact is the magnitude from which float64s have no fraction, and may differ from the number that was parsed.
 	maxExact = 1 << 53
-	minInt   = -1 << 63
-	maxUint  = 1 << 64
+	// minInt is the smallest whole number of 64 bits. maxUint is one more than the largest.
+	minInt  = -1 << 63
+	maxUint = 1 << 64
 )
 
-// number returns a number of JSON: int64 or uint64 if it is written without point and exponent, or is at least 2^53, and
-// is a whole number of 64 bits. All others are the nearest float64, infinite beyond its range. CEL compares numbers of
-// different types through float64, so a number just beyond 64 bits becomes the next float64 that equals none within.
+// number returns the value of a JSON number. A whole number that fits into 64 bits becomes an int64, or else a uint64,
+// if it has neither point nor exponent or is at least 2^53 in magnitude. Any other number becomes the nearest float64,
+// infinite beyond the range of float64. CEL compares numbers of different types through float64. A number just outside
+// 64 bits therefore becomes the next float64 further out, which equals no number of 64 bits.
 func number(text string) any {
 	if n, ok := integer(text); ok {
 		return n
@@ -37,7 +38,7 @@ func number(text string) any {
 	return f
 }
 
-// integer returns decimal digits with an optional sign as int64, or else as uint64.
+// integer parses decimal digits with an optional sign as an int64, or else as a uint64.
 func integer(text string) (any, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true
@@ -46,7 +47,8 @@ func integer(text string) (any, bool) {
 	return n, err == nil
 }
 
-// plain returns a whole number of 2^53 to 2^64 without point and exponent, and another text for a fraction.
+// plain rewrites a number without point and exponent; its magnitude must be 2^53 to 2^64. It returns a number with a
+// fraction unchanged.
 func plain(text string) string {
 	mantissa, exponent := text, 0
 	if e := strings.IndexAny(text, "eE"); e >= 0 {

@@ -9,7 +9,8 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// Whole numbers of 64 bits are told apart from their neighbours, however they are written and whichever type compares.
+// Whole numbers of 64 bits differ from their neighbours, however they are written and with whatever type they are
+// compared.
 func TestNumbersAreExact(t *testing.T) {
 	e := engine(t)
 	evaluate := func(n, text string) expression.Result {
@@ -67,7 +68,7 @@ func TestNumbersAreExact(t *testing.T) {
 	}
 }
 
-// Small numbers keep the type that they are written in, which arithmetic asks for.
+// Small numbers keep the type in which they are written, because arithmetic depends on it.
 func TestNumbersKeepTheirType(t *testing.T) {
 	e := engine(t)
 	for text, want := range map[string]string{

@@ -67,8 +67,8 @@ func resultOf(out ref.Val, err error) Result {
 	return Failed
 }
 
-// Object returns a JSON object as the value of a variable, whose numbers are int64, uint64 or float64, see number. The depth of the text
-// must be bounded. The error is ErrNoObject.
+// Object returns a JSON object as the value of a variable. Its numbers are int64, uint64 or float64, as number returns
+// them. The depth of the text must be bounded. The error is ErrNoObject.
 func Object(text []byte) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -115,13 +115,13 @@ func (actual) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	return &total
 }
 
-// The costs of calls that take longer than what they read says.
+// Extra costs of calls that take longer than reading their arguments.
 const (
 	costParsed = 10  // a text that is read as a time, a duration or a number
 	costZone   = 800 // a time zone that is looked up by its name
 )
 
-// extra returns what a call costs beyond what it reads.
+// extra returns the cost of a call in addition to reading its arguments.
 func extra(function string, args int) uint64 {
 	switch function {
 	case overloads.TypeConvertTimestamp, overloads.TypeConvertDuration, overloads.TypeConvertDouble, overloads.TypeConvertString,

@@ -1,5 +1,5 @@
-// Package fairshare divides a bounded amount between organizations, so that one of them can't use it up. A Pool refuses
-// what exceeds an organization's share; Places lets callers wait in line for it.
+// Package fairshare divides a bounded amount between organizations, so that none of them can use it up. A Pool refuses
+// what exceeds an organization's share; Places lets callers wait in line.
 package fairshare
 
 import (

@@ -9,19 +9,19 @@ import (
 func TestOneOrganizationHoldsItsPart(t *testing.T) {
 	p := New(100, 75)
 	if !p.Acquire("a", 75) {
-		t.Fatal("an organization alone can't take its part")
+		t.Fatal("an organization can't take its share of an empty pool")
 	}
 	if p.Acquire("a", 1) {
-		t.Error("an organization took more than its part")
+		t.Error("an organization took more than its share")
 	}
 	if !p.Full("a") || p.Full("b") {
-		t.Error("the part of one is used up, that of another is not")
+		t.Error("Full is wrong: a has used up its share, b has not")
 	}
 	if !p.Acquire("b", 25) {
-		t.Error("what is left is not there for another organization")
+		t.Error("another organization can't take what is left")
 	}
 	if p.Acquire("c", 1) || !p.Full("c") {
-		t.Error("more was taken than there is")
+		t.Error("more was taken than the pool holds")
 	}
 	p.Release("a", 75)
 	p.Release("b", 25)
@@ -34,16 +34,16 @@ func TestOneOrganizationHoldsItsPart(t *testing.T) {
 func TestPartsAreRoundedUp(t *testing.T) {
 	for limit, want := range map[int64]int64{1: 1, 2: 2, 3: 3, 4: 3, 8: 6, 1024: 768} {
 		if got := New(limit, 75).share; got != want {
-			t.Errorf("part of %d = %d, want %d", limit, got, want)
+			t.Errorf("share of %d = %d, want %d", limit, got, want)
 		}
 	}
 	if got := New(1<<62, 75).share; got <= 0 {
-		t.Errorf("part of a huge pool = %d", got)
+		t.Errorf("share of a huge pool = %d", got)
 	}
 }
 
-// An organization that holds nothing takes no memory.
-func TestNothingIsKeptOfThePast(t *testing.T) {
+// An organization that holds no units takes no memory.
+func TestReleasedOrganizationsAreForgotten(t *testing.T) {
 	p := New(1<<20, 75)
 	var wg sync.WaitGroup
 	for worker := range 4 {

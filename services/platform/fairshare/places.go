@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Places is a bounded number of places for which callers wait in line. One organization holds at most its share of
-// them, and a place that becomes free goes to the next organization in turn, however many callers of others wait.
-// Callers bound the wait by their context. Safe for concurrent use.
+// Places is a bounded number of places. Callers wait in line for them, and their contexts bound the wait. An
+// organization holds at most its share of the places. A place that becomes free goes to the next organization in turn,
+// however many callers of other organizations wait. Safe for concurrent use.
 type Places struct {
 	limit, share int
 
 	mu   sync.Mutex
 	held int
-	// holders has the organizations that hold places or wait for them, line those that wait, in the order of their turns.
+	// holders has the organizations that hold places or wait for them. line has those that wait, next in turn first.
 	holders map[string]*holder
 	line    list.List // of *holder
 }
@@ -22,8 +22,8 @@ type Places struct {
 // holder is an organization that holds places or waits for them.
 type holder struct {
 	held    int
-	waiting list.List     // of chan struct{}, which is closed when its caller has a place
-	turn    *list.Element // the organization's element of the line; nil while none of its callers waits
+	waiting list.List     // of chan struct{}; each is closed when its caller gets a place
+	turn    *list.Element // the organization's element in the line; nil while none of its callers waits
 }
 
 // NewPlaces returns limit places, of which one organization may hold percent (1 to 100) at most, rounded up.
@@ -70,7 +70,7 @@ func (p *Places) Acquire(ctx context.Context, organization string) (release func
 	return nil, context.Cause(ctx)
 }
 
-// leave removes a waiting caller. It reports false if the caller has been granted a place.
+// leave removes a waiting caller and reports whether it did: it doesn't if the caller has been granted a place.
 func (p *Places) leave(organization string, h *holder, waiter *list.Element, granted <-chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +98,8 @@ func (p *Places) release(organization string) {
 	p.forget(organization, h)
 }
 
-// grant gives a free place to the first organization in line that has some of its share left. It passes over no more
-// organizations than can hold their whole share.
+// grant gives a free place to the first organization in line that has some of its share left. It skips only
+// organizations that hold their whole share; the limit has room for few of them.
 func (p *Places) grant() {
 	for turn := p.line.Front(); turn != nil; turn = turn.Next() {
 		h, _ := turn.Value.(*holder)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Callers of one organization wait for their share, while another organization's callers find places.
+// Callers of an organization that holds its whole share wait, while callers of other organizations get places at once.
 func TestPlacesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPlaces(4, 50)
@@ -49,7 +49,7 @@ func TestPlacesAreShared(t *testing.T) {
 	})
 }
 
-// Organizations that wait take turns: one that waits with many callers comes no earlier than one with a single caller.
+// Waiting organizations take turns: one with many waiting callers gets no earlier turn than one with a single caller.
 func TestPlacesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPlaces(2, 50)
@@ -81,13 +81,13 @@ func TestPlacesTakeTurns(t *testing.T) {
 		first()
 		second()
 		waiting.Wait()
-		if !slices.Contains(served[:4], "c") { // Two are served at once, in either order.
+		if !slices.Contains(served[:4], "c") { // Two callers are served at once, in either order.
 			t.Errorf("served in the order %v, want c in the second pair", served)
 		}
 	})
 }
 
-// A place that is granted while its caller gives up is not lost.
+// A place that is granted just as its caller gives up is not lost.
 func TestPlacesSurviveCancellation(t *testing.T) {
 	p := NewPlaces(2, 50)
 	var work sync.WaitGroup

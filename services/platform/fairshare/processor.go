@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// processorShare is the percentage of the processors that one organization's work may keep busy, and processorWait how
+// processorShare is the percentage of the processors that one organization's work may keep busy. processorWait is how
 // long work waits for its turn.
 const (
 	processorShare = 50
@@ -19,14 +19,14 @@ const (
 // schemas. Safe for concurrent use.
 type Processors struct{ places *Places }
 
-// NewProcessors returns as many places as the process may use processors, two at least, of which one organization may
-// have half.
+// NewProcessors returns a place for each processor that the process may use, but at least two places. One organization
+// may hold half of them.
 func NewProcessors() *Processors {
 	return &Processors{NewPlaces(max(2, runtime.GOMAXPROCS(0)), processorShare)}
 }
 
-// Do does work of an organization in its turn. If the turn doesn't come within two seconds, the error is an
-// *apierr.Error: 429 with Retry-After. If ctx ends first, it is the context's cause.
+// Do waits for the organization's turn and runs work. If the turn doesn't come within two seconds, Do returns an
+// *apierr.Error: 429 with Retry-After. If ctx ends first, Do returns the context's cause.
 func (p *Processors) Do(ctx context.Context, organization string, work func()) error {
 	waiting, cancel := context.WithTimeout(ctx, processorWait)
 	defer cancel()
@@ -35,7 +35,7 @@ func (p *Processors) Do(ctx context.Context, organization string, work func()) e
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "too many checks are under way; try again")
+		e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "too many checks are in progress; try again later")
 		e.RetryAfter = time.Second
 		return e
 	}

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Work of one organization keeps its share of the processors busy, and refuses what would wait too long; another
+// One organization's work keeps its share of the processors busy, and what would wait too long is refused. Another
 // organization's work begins at once.
 func TestProcessorsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestProcessorsAreShared(t *testing.T) {
 			t.Errorf("another organization's work: %v after %v", err, time.Since(begun))
 		}
 		work.Wait()
-		if done < 4 || done > 6 || done+refused != 100 { // Two at once; the third two get their turn as the wait ends.
+		if done < 4 || done > 6 || done+refused != 100 { // Two run at once; the third pair starts as the wait ends.
 			t.Errorf("%d done and %d refused of 100, with two at once and a wait of %v", done, refused, processorWait)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

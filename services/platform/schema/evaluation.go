@@ -10,23 +10,23 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A check may cost 2 ms of processor time, or costEach for each byte of a payload above 50 kB, which is about what it
-// takes to read it. Costs are in nanoseconds.
+// A check may cost maxCost, or costEach for each byte of the payload if that is more, as it is above 50 kB. costEach is
+// about what reading a byte takes. Costs are in nanoseconds of processor time.
 const maxCost, costEach = 2_000_000, 40
 
-// The costs of a check's parts, as measured on a slow server's processor.
+// The costs of the parts of a check, measured on a slow server's processor.
 const (
-	costValue       = 150  // a subschema that is applied to a value
-	costProperty    = 60   // a property or an element that is visited, or a name that is looked up
-	costCanonical   = 300  // a value that is written in its canonical form
-	costNumber      = 1000 // a number that is compared
-	costMerged      = 400  // a property or an item that is noted as evaluated
-	costMatch       = 100  // a regular expression that begins to be matched
-	costByte        = 5    // a character that it is matched with
-	costInstruction = 6    // an instruction of it that is visited for a character, twice as much in a large program
-	// bytesRead is how many bytes are read in a nanosecond.
+	costValue       = 150  // applying a subschema to a value
+	costProperty    = 60   // visiting a property or an element, or looking up a name
+	costCanonical   = 300  // writing a value in its canonical form
+	costNumber      = 1000 // comparing a number
+	costMerged      = 400  // noting a property or an item as evaluated
+	costMatch       = 100  // starting to match a regular expression
+	costByte        = 5    // matching one character of the text
+	costInstruction = 6    // visiting an instruction for a character; up to twice as much in a large program
+	// bytesRead is how many bytes a check reads in a nanosecond.
 	bytesRead = 1
-	// perInstruction is how many instructions of a program make a visit cost a nanosecond more.
+	// perInstruction is how many instructions in a program make each visit cost a nanosecond more.
 	perInstruction = 50
 )
 
@@ -38,7 +38,7 @@ const (
 // evaluation is one check.
 type evaluation struct {
 	prepared map[*jsonschema.Schema]*prepared
-	// cost is what is left to be spent, in nanoseconds; below zero the check has ended without a result.
+	// cost is what the check may still spend, in nanoseconds. Below zero, the check has ended without a result.
 	cost, nesting int
 	matcher       matcher
 	// path leads to the value that is checked.
@@ -46,10 +46,10 @@ type evaluation struct {
 	violations []Violation
 }
 
-// costOf returns what the check of a payload may cost.
+// costOf returns what the check of a payload of a size in bytes may cost.
 func costOf(size int) int { return max(maxCost, size*costEach) }
 
-// take spends a cost, and reports false if there is nothing left.
+// take spends a cost and reports whether the check may go on.
 func (e *evaluation) take(cost int) bool {
 	if e.cost >= 0 {
 		e.cost -= cost

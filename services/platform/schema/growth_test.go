@@ -117,7 +117,7 @@ func counted(n int, format string) string {
 	return strings.Join(texts, ",")
 }
 
-// mostTime is the longest that a hostile check may take of a processor, many times what it takes on an idle machine.
+// mostTime is how much processor time a hostile check may take, many times what it takes on an idle machine.
 const mostTime = time.Second
 
 func TestHostileSchemasAreBounded(t *testing.T) {

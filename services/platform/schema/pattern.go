@@ -13,20 +13,22 @@ import (
 // errPattern refuses a regular expression. The library's own texts may repeat all of it.
 var errPattern = errors.New("must be a regular expression of RE2, without lookaround and backreferences")
 
-// pattern is a regular expression as the program that an evaluation runs. Package regexp can't be stopped amid a text,
-// and what it takes for one grows with the product of text and program, which is a thousand times what most take.
+// pattern is a regular expression, compiled to the program that an evaluation runs. Package regexp can't be stopped in
+// the middle of a text, and its time grows with the product of the sizes of text and program, which can be a thousand
+// times as much as most expressions take.
 type pattern struct {
 	text    string
 	program []instruction
 	start   uint32
-	// anchored reports whether a match begins at the text's beginning, prefix is what each one begins with otherwise.
+	// anchored reports whether a match must begin at the beginning of the text. prefix is the text with which every match
+	// begins; empty for none.
 	anchored bool
 	prefix   string
-	// cost is what visiting an instruction costs: more where the program is too large for the nearest caches.
+	// cost is the cost of visiting an instruction; it is higher if the program is too large for the nearest caches.
 	cost int
 }
 
-// instruction is one of the program. ascii has a bit for each character that it consumes.
+// instruction is an instruction of a program. ascii has a bit for each ASCII character that it consumes.
 type instruction struct {
 	*syntax.Inst
 
@@ -82,7 +84,7 @@ func newPattern(text string, program *syntax.Prog) *pattern {
 	p.cost = costInstruction + min(len(program.Inst)/perInstruction, costInstruction)
 	for i := range program.Inst {
 		one := instruction{Inst: &program.Inst[i]}
-		if len(one.Rune) > 0 { // Others match no character.
+		if len(one.Rune) > 0 { // Other instructions match no character.
 			for r := range rune(utf8.RuneSelf) {
 				if one.MatchRune(r) {
 					one.ascii[r>>6] |= 1 << (r & 63)
@@ -103,14 +105,15 @@ func (p *pattern) MatchString(text string) bool {
 	return e.matches(p, text)
 }
 
-// matcher simulates the nondeterministic automaton of a program. An evaluation uses one for all of its patterns.
+// matcher simulates a program's nondeterministic automaton. An evaluation uses one matcher for all patterns.
 type matcher struct {
 	now, next threads
 	stack     []uint32
 	matched   bool
 }
 
-// threads is a set of instructions: those of list, for which seen has the present turn.
+// threads is the set of instructions that consume the next character, in list. seen has the present turn for each
+// instruction that has been visited.
 type threads struct {
 	list, seen []uint32
 	turn       uint32
@@ -123,7 +126,8 @@ func (t *threads) clear(size int) {
 	t.list = t.list[:0]
 }
 
-// matches reports whether a regular expression matches a text, and takes what that costs.
+// matches reports whether a regular expression matches a text, and takes the cost. It returns false if the cost runs
+// out.
 func (e *evaluation) matches(r jsonschema.Regexp, text string) bool {
 	p, ok := r.(*pattern)
 	if !ok || !e.take(costMatch) {
@@ -164,7 +168,7 @@ func (e *evaluation) matches(r jsonschema.Regexp, text string) bool {
 	return false
 }
 
-// following returns the first character of a text; -1 for none.
+// following returns the first character of a text, or -1 if the text is empty.
 func following(text string) rune {
 	if text == "" {
 		return -1
@@ -173,7 +177,7 @@ func following(text string) rune {
 	return r
 }
 
-// step moves all threads over a character.
+// step moves all threads past a character.
 func (m *matcher) step(e *evaluation, p *pattern, r rune, after syntax.EmptyOp) {
 	m.next.clear(len(p.program))
 	visited := len(m.now.list)
@@ -186,8 +190,8 @@ func (m *matcher) step(e *evaluation, p *pattern, r rune, after syntax.EmptyOp) 
 	m.now, m.next = m.next, m.now
 }
 
-// add adds the instructions that consume, and that are reached from one without consuming. It returns how many
-// instructions it has visited.
+// add adds to a set the consuming instructions that can be reached from an instruction without consuming a character.
+// It returns how many instructions it visited.
 func (m *matcher) add(p *pattern, to *threads, from uint32, flags syntax.EmptyOp) (visited int) {
 	m.stack = append(m.stack[:0], from)
 	for len(m.stack) > 0 {

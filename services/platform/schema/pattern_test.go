@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// A pattern matches what package regexp matches.
-func TestPatternsAreThoseOfRE2(t *testing.T) {
+// A pattern matches exactly what package regexp matches.
+func TestPatternsMatchLikeRegexp(t *testing.T) {
 	for _, expression := range []string{
 		"", "a", "^a", "a$", "^$", "^a*$", "a|b|", "(a|b)*c", `\ba\b`, `\Ba`, "(?i)aB", "(?s)a.b", "a.b", "(?m)^b$", "[^a]", "a{2,3}", "é+", "[α-ω]b",
 		"^[0-9a-f]{4}-[0-9a-f]{2}$", "(^a|b)c", `\Aa\z`, "(?i)é", "(a?){5}a{5}", "ab(c|$)", "x*", "(|a)+b", "(?i)k",
@@ -31,8 +31,8 @@ func TestPatternsAreThoseOfRE2(t *testing.T) {
 	}
 }
 
-// A check costs 2 ms at most for a payload of 50 kB, and little more for each byte of a larger one.
-func TestChecksAreWeighed(t *testing.T) {
+// A check costs at most 2 ms for a payload of up to 50 kB, and at most 40 ns for each byte of a larger one.
+func TestCheckCostIsBounded(t *testing.T) {
 	hostile := "(?:x?[ab]){330}y$"
 	compiled := patterns{compiled: make(map[string]*pattern)}
 	p, err := compiled.compile(hostile)
@@ -48,7 +48,7 @@ func TestChecksAreWeighed(t *testing.T) {
 		if e.matches(p, strings.Repeat("ab", size/2)) || size > 1000 && e.cost >= 0 {
 			t.Errorf("%d bytes: %d ns are left of a pattern that takes longer", size, e.cost)
 		}
-		if slack := 2000 * 12 * 2; -e.cost > slack { // one character's instructions
+		if slack := 2000 * 12 * 2; -e.cost > slack { // the instructions of one character
 			t.Errorf("%d bytes: the check went on for %d ns", size, -e.cost)
 		}
 	}

@@ -1,8 +1,9 @@
-// Package schema checks payloads against JSON Schemas (draft 2020-12, and draft-07 where it is asked to) of customers. The work of both is bounded: a schema
-// is refused if it is too large or refers to other documents, and a check ends when it has cost 2 ms, since schemas that
-// refer to themselves can ask for more work than a payload has bytes. Library jsonschema reads the schemas; it has no
-// bound of its own when it checks values, builds an error for every branch that does not match, and repeats values in its
-// errors, so package schema walks the schemas itself.
+// Package schema checks payloads against customers' JSON Schemas (draft 2020-12, and draft-07 where it is asked to).
+// The work of both is bounded: a schema is refused if it is too large or refers to other documents, and a check ends
+// when it has cost 2 ms, or 40 ns for each byte of a payload above 50 kB, because schemas that refer to themselves can
+// ask for far more work than a payload has bytes. Library jsonschema reads the schemas. It doesn't bound its work when
+// it checks values, builds an error for every branch that does not match, and repeats values in its errors, so package
+// schema walks the schemas itself.
 package schema
 
 import (

@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// failures counts the errors of a test.
+// failures counts calls of Errorf.
 type failures struct {
 	testing.TB
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Do sends the request and returns the complete response, or fails the test. Amounts in it must be decimals; see
+// Do sends the request and returns the complete response, or fails the test. It also checks the amounts in the body by
 // CheckDecimals.
 func Do(tb testing.TB, client *http.Client, request *http.Request) (status int, body string, header http.Header) {
 	tb.Helper()

@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A canceled call ends the exchange with a silent proxy.
+// Canceling a call ends the exchange with a silent proxy.
 func TestCancel(t *testing.T) {
 	p, asked, _ := proxied(t, "http://proxy.example", "")
 	ctx, cancel := context.WithCancel(t.Context())

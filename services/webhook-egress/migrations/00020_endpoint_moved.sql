@@ -1,7 +1,7 @@
 -- +goose Up
 
--- When the URL last got another scheme, host or port. A delivery that was accepted before has none of its credentials
--- sent to the new one.
+-- When the URL last got another scheme, host or port. A delivery that was accepted before doesn't send its credentials
+-- to the new one.
 ALTER TABLE endpoints ADD COLUMN moved_at timestamptz;
 
 -- +goose Down

@@ -1,25 +1,25 @@
--- Deliveries without an endpoint have a flow for each path, so that one path's failures pause no other, and a flow is
--- parked by its host's circuit or by its own. Additive: the release before parks flows by the circuits of hosts alone.
--- It finds the flows of hosts only, because it takes those of paths for flows of endpoints.
+-- Deliveries without an endpoint get a flow for each path, so that one path's failures don't pause other paths. A flow
+-- is parked by its own circuit or by its host's. Additive: the previous release parks flows only by the circuits of
+-- hosts. It finds only the flows of hosts, because it takes the flows of paths for flows of endpoints.
 
 -- +goose Up
 
 ALTER TABLE flow
-    -- Its deliveries have no endpoint, and endpoint_id identifies their path: a digest, as a UUID of version 8.
+    -- The flow's deliveries have no endpoint. endpoint_id is a digest of their path, as a UUID of version 8.
     ADD COLUMN of_path        boolean NOT NULL DEFAULT false,
-    -- It waits for its host's circuit. Means nothing unless parked_reason is breaker_open.
+    -- The flow waits for its host's circuit. Means nothing unless parked_reason is breaker_open.
     ADD COLUMN parked_by_host boolean NOT NULL DEFAULT false;
 
 COMMENT ON COLUMN flow.endpoint_id IS 'its endpoint, or with of_path the digest of its path; null for deliveries with an ordering key and without an endpoint';
 
--- How many paths an organization has.
+-- For counting an organization's paths.
 CREATE INDEX flow_of_path ON flow (organization_id) WHERE of_path;
 
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION note_circuit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.circuit_opened_at := CASE WHEN NEW.parked_reason = 'breaker_open' THEN now() END;
-    -- The release before leaves the column as it was.
+    -- The previous release doesn't write this column.
     NEW.parked_by_host := NEW.parked_by_host AND NEW.parked_reason IS NOT DISTINCT FROM 'breaker_open';
     RETURN NEW;
 END

@@ -30,7 +30,7 @@ type circuits struct {
 
 // ListCircuits implements the method of that name.
 func (s *circuits) ListCircuits(ctx context.Context, r *webhooksv1.ListCircuitsRequest) (*webhooksv1.ListCircuitsResponse, error) {
-	if err := refuseOwner(ctx, "circuits are"); err != nil {
+	if err := refuseOwner(ctx, "circuits"); err != nil {
 		return nil, err
 	}
 	filter := circuit.Filter{Every: r.GetAllOrganizations(), States: make([]circuit.State, len(r.GetState()))}

@@ -37,7 +37,7 @@ func (s *eventTypes) organizationOf(ctx context.Context, r interface{ GetOrganiz
 // changed is organizationOf for changes, which a caller on behalf of an owner may not make: the types are the
 // organization's, and a schema refuses the events of all owners.
 func (s *eventTypes) changed(ctx context.Context, r interface{ GetOrganizationId() string }) (string, error) {
-	if err := refuseOwner(ctx, "changes of event types are"); err != nil {
+	if err := refuseOwner(ctx, "changes of event types"); err != nil {
 		return "", err
 	}
 	return s.organizationOf(ctx, r)

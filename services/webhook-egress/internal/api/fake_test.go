@@ -23,7 +23,7 @@ type domain struct {
 	attempts []delivery.Attempt
 	next     int64
 	nextID   delivery.ID
-	// first are the places of the first items of the batches.
+	// first has the index that EnqueueBatch got for the first item of each batch.
 	first     []int
 	repeat    bool
 	endpoint  endpoint.Endpoint

@@ -28,7 +28,7 @@ type houseEvents struct {
 
 // EmitHouseEvent implements the method of that name.
 func (s *houseEvents) EmitHouseEvent(ctx context.Context, r *webhooksv1.EmitHouseEventRequest) (*webhooksv1.EmitHouseEventResponse, error) {
-	if err := refuseOwner(ctx, "events of services are"); err != nil {
+	if err := refuseOwner(ctx, "events of services"); err != nil {
 		return nil, err
 	}
 	organization, err := caller.From(ctx).OrganizationOf(r.GetOrganizationId())
@@ -52,7 +52,7 @@ func (s *houseEvents) EmitHouseEvent(ctx context.Context, r *webhooksv1.EmitHous
 
 // ListHouseEvents implements the method of that name.
 func (s *houseEvents) ListHouseEvents(ctx context.Context, r *webhooksv1.ListHouseEventsRequest) (*webhooksv1.ListHouseEventsResponse, error) {
-	if err := refuseOwner(ctx, "events of services are"); err != nil {
+	if err := refuseOwner(ctx, "events of services"); err != nil {
 		return nil, err
 	}
 	from := caller.From(ctx)

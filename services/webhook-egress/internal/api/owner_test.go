@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What is the whole organization's is refused to a caller that acts for an owner.
-func TestOwnersAreRefusedTheOrganizations(t *testing.T) {
+// A caller that acts for an owner is refused what concerns the whole organization.
+func TestOwnersHaveNoAccessToOrganizationRoutes(t *testing.T) {
 	d := &domain{}
 	h := newServer(t, d).Handler()
 	for _, request := range []struct{ verb, path, body string }{

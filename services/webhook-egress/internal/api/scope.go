@@ -14,7 +14,8 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// HeaderMismatch is set to true in the response to a repeat whose idempotency key was first used for another request.
+// HeaderMismatch is set to true in the response to a repeat that differs from the first request with its idempotency
+// key.
 const HeaderMismatch = "Idempotency-Mismatch"
 
 // defaultPage is the page size when a request sets no limit.
@@ -61,13 +62,14 @@ func (t tenant) listScope(ctx context.Context, r listed) (organization, owner st
 	return "", owner, true, err
 }
 
-// refuseOwner refuses a caller that acts for an owner. what says what belongs to the whole organization, such as
-// "circuits are".
+// refuseOwner refuses a caller that acts for an owner. what names what concerns the whole organization, such as
+// "circuits".
 func refuseOwner(ctx context.Context, what string) error {
 	if caller.From(ctx).Owner == "" {
 		return nil
 	}
-	return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, what+" the organization's: not for a caller with an owner ("+caller.HeaderOwner+")")
+	return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden,
+		what+" concern the whole organization: a caller with an owner ("+caller.HeaderOwner+") has no access")
 }
 
 // keyed is a request that may carry an idempotency key.
@@ -85,7 +87,7 @@ func (t tenant) keyedScope(ctx context.Context, r keyed) (organization, owner, k
 	return organization, owner, key, err
 }
 
-// accepted sets status 202 for a new resource; 200 stays for a repeat. A mismatch is named in the headers.
+// accepted sets status 202 for a new resource; a repeat keeps 200. For a mismatch it sets HeaderMismatch.
 func accepted(ctx context.Context, deduplicated, mismatch bool) {
 	if mismatch {
 		rpc.SetHeader(ctx, HeaderMismatch, "true")

@@ -54,8 +54,7 @@ func (w *waker) hears(t *testing.T, what string) {
 	}
 }
 
-// What one replica leaves in the store, the others hear of; many calls at
-// a time become few.
+// A replica that leaves deliveries in the store wakes the others. Many calls at once become few.
 func TestReplicasWakeEachOther(t *testing.T) {
 	client := testkit.Redis(t)
 	a, b := newWaker(t, client), newWaker(t, client)

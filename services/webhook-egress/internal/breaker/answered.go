@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// maxAnswered bounds the hosts of which a replica remembers answers.
+	// maxAnswered is the largest number of hosts whose answers a replica remembers.
 	maxAnswered = 10_000
-	// recent is how long an answer that only this replica saw counts. It is shorter than Policy.Window, because
-	// another replica may have seen the flow fail since.
+	// recent is how long an answer counts that only this replica saw. It is shorter than Policy.Window, because another
+	// replica may have seen the flow fail since.
 	recent = 15 * time.Second
-	// noteEvery is how often the time of a flow's answers is renewed.
+	// noteEvery is the shortest time between two updates of a flow's last answer.
 	noteEvery = time.Second
 )
 
-// answers remembers which flows of hosts this replica got answers for. While nothing fails, replicas share none of
-// them; the first failure at a host is judged by them. It is safe for concurrent use.
+// answers remembers which flows of each host got an answer at this replica. While nothing fails, replicas don't share
+// this; the first failure at a host takes it into account. It is safe for concurrent use.
 type answers struct {
 	mu    sync.Mutex
 	hosts map[Target]*alive.Flows
 }
 
-// note records an outcome that was reported to a host.
+// note records an outcome that is reported to a host.
 func (a *answers) note(o Observation, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,7 +43,7 @@ func (a *answers) note(o Observation, now time.Time) {
 	}
 }
 
-// of returns the flows of a host that were answered.
+// of returns the flows of a host that got an answer.
 func (a *answers) of(host Target) alive.Flows {
 	a.mu.Lock()
 	defer a.mu.Unlock()

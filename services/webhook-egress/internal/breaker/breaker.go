@@ -1,7 +1,7 @@
-// Package breaker decides when deliveries pause: those to a host, one host and port of one organization, while no flow
-// gets an answer there, and those of one flow while its answers are errors. The decision is a pure function of the
-// outcomes of attempts. All replicas share its state through a kv.Store; each keeps a copy for the time that the store
-// is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their outcomes.
+// Package breaker decides when deliveries pause. Deliveries to a host (one host and port of one organization) pause
+// while no flow gets an answer there. Deliveries of one flow pause while its answers are errors. The decision is a pure
+// function of the outcomes of attempts. All replicas share its state through a kv.Store; each keeps a copy for the time
+// that the store is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their outcomes.
 package breaker
 
 import (
@@ -29,11 +29,11 @@ const (
 	tries = 4
 )
 
-// Target is what has a circuit: one host and port of one organization, or one flow to it.
+// Target identifies a circuit: that of one host and port of one organization, or of one flow there.
 type Target struct {
 	Organization, Host string
 	Port               int
-	// Flow is zero for the host.
+	// Flow is the flow's id; zero for the circuit of the host.
 	Flow int64
 }
 
@@ -131,8 +131,8 @@ type Observation struct {
 	Target Target
 }
 
-// Move is the result of a report, for the store: the flow, or all flows of the host, are parked until a time,
-// released, or ramped up.
+// Move is the result of a report. The store applies it to the flow, or to all flows of the host: it parks them until a
+// time, releases them, or lets more of their deliveries through.
 type Move struct {
 	Target Target
 	// State is the state after the reports.
@@ -179,8 +179,8 @@ func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 	return result
 }
 
-// Note remembers the outcome of an attempt for the circuit of its host, and reports whether Observe has to be called:
-// nearly all observations would change nothing.
+// Note remembers the outcome of an attempt for its host's circuit, and reports whether the caller has to call Observe:
+// most observations would change nothing.
 func (b *Breaker) Note(o Observation) (matters bool) {
 	if o.toHost() && o.Event != Void {
 		b.answered.note(o, b.o.Now())

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 )
 
-// delivery is one that waits, of a flow.
+// waiting is a waiting delivery of a flow.
 type waiting struct {
 	flow     int64
 	due      time.Time
@@ -32,17 +32,17 @@ func (q *queue) Pop() (x any) {
 	return x
 }
 
-// host is one that answers, or doesn't, as it is told for each flow.
+// host is a host that answers or fails for each flow as fails says.
 type host struct {
 	breaker *breaker.Breaker
-	// fails reports how an attempt of a flow fails: not at all, with an answer, or without one, and how long it takes.
+	// fails reports whether an attempt of a flow fails, whether it fails without an answer, and how long it takes.
 	fails func(flow int64) (failed, unreached bool, takes time.Duration)
 	// arrived holds how long each delivery of a flow took, from its acceptance.
 	arrived  map[int64][]time.Duration
 	attempts map[int64]int
 }
 
-// result is what a dispatcher reports of an attempt.
+// result reports an attempt to the circuits as the dispatcher does.
 func (h *host) result(flow int64, began time.Time, own, byHost, failed, unreached bool) {
 	target := breaker.Target{Organization: "acme", Host: "r.example", Port: 443, Flow: flow}
 	report := func(target breaker.Target, r breaker.Report) breaker.Move {
@@ -61,7 +61,7 @@ func (h *host) result(flow int64, began time.Time, own, byHost, failed, unreache
 	report(target, toFlow)
 }
 
-// run delivers what each flow gets at its times, by the schedule of retries, until the end.
+// run delivers what arrives for each flow at the given times, retries by the schedule, and stops at end.
 func (h *host) run(arrivals map[int64][]time.Duration, schedule []time.Duration, end time.Duration) {
 	began := time.Now()
 	var q queue
@@ -123,7 +123,7 @@ func (h *host) run(arrivals map[int64][]time.Duration, schedule []time.Duration,
 // admit asks both circuits for one delivery.
 func (h *host) admit(flow int64) (own, byHost bool, wait time.Duration) {
 	target := breaker.Target{Organization: "acme", Host: "r.example", Port: 443, Flow: flow}
-	stored := breaker.State{Phase: breaker.Open} // As of a flow that waits: the state is asked for.
+	stored := breaker.State{Phase: breaker.Open} // As for a waiting flow, so that Admit reads the state.
 	one := func(target breaker.Target) breaker.Permit {
 		if state := h.breaker.States(context.Background(), []breaker.Target{target})[0]; state.Phase == breaker.Closed {
 			stored = breaker.State{}
@@ -164,8 +164,9 @@ func newHost(t *testing.T, fails func(flow int64) (failed, unreached bool, takes
 	}
 }
 
-// One flow of a host always fails, others never: what is for these arrives at once, and the failing one is left alone.
-func TestAFlowStopsNoOther(t *testing.T) {
+// Some flows of a host always fail, others never. Deliveries of the others arrive at once, and the failing flows are
+// rarely attempted.
+func TestFailingFlowStopsNoOther(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
 	for name, fails := range map[string]func(int64) (failed, unreached bool, takes time.Duration){
 		"answers 500": func(flow int64) (bool, bool, time.Duration) { return flow <= 3, false, 10 * ms },
@@ -205,7 +206,7 @@ func TestAFlowStopsNoOther(t *testing.T) {
 	}
 }
 
-// Half of the attempts at a host fail, those of one of two flows with equal traffic: only its own circuit opens.
+// Two flows of a host have equal traffic, and one of them always fails: only that flow's circuit opens.
 func TestHalfOfAHostsAttemptsFail(t *testing.T) {
 	c := newClock()
 	b := breaker.New(breaker.Options{Policy: breaker.DefaultPolicy(), Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 }})
@@ -222,8 +223,8 @@ func TestHalfOfAHostsAttemptsFail(t *testing.T) {
 	}
 }
 
-// A host that can't be reached pauses all its flows once each of them that had traffic has failed, and one answer to
-// whichever flow is tried lets all through again, also when another one still fails.
+// A host that can't be reached pauses all its flows once every flow with traffic has failed. One answer to the flow
+// that is tried lets all flows through again, even if another flow still fails.
 func TestAHostThatIsDown(t *testing.T) {
 	c := newClock()
 	b := breaker.New(breaker.Options{Policy: policy, Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 }})
@@ -239,7 +240,7 @@ func TestAHostThatIsDown(t *testing.T) {
 	}
 	for i, flow := range []int64{1, 1, 1, 1, 2, 2, 3} {
 		if down() {
-			t.Fatalf("paused by failure %d, while a flow may be well", i)
+			t.Fatalf("paused by failure %d, although a flow may be healthy", i)
 		}
 		h.result(flow, c.Now(), false, false, true, true)
 	}
@@ -269,7 +270,7 @@ func TestAHostThatIsDown(t *testing.T) {
 	if n := ask(5); n != 2 {
 		t.Fatalf("%d at once after an answer", n)
 	}
-	pass(true, 1, true) // It still hangs, which is its own concern.
+	pass(true, 1, true) // It still hangs, which counts only against this flow.
 	pass(true, 2, false)
 	for range 10 {
 		for range ask(20) {

@@ -22,11 +22,11 @@ const rampTop = 8
 
 // Policy holds when a circuit opens, and for how long.
 type Policy struct {
-	// Failures is how many failures in a row open the circuit. A host's opens only if, besides, no other flow was
-	// answered there within Window.
+	// Failures is how many failures in a row open the circuit. A host's circuit opens only if also no other flow got an
+	// answer there within Window.
 	Failures int
-	// A Share of failures among Sample or more attempts within Window opens a flow's circuit too. The window begins
-	// with the first failure.
+	// A Share of failures among Sample or more attempts within Window opens a flow's circuit, too. The window begins with
+	// the first failure.
 	Share  float64
 	Sample int
 	Window time.Duration
@@ -66,7 +66,7 @@ type State struct {
 	Passed   int       `json:"passed,omitempty"`
 	GiveUp   time.Time `json:"give_up,omitzero"`
 
-	// Of a host: the flows whose last attempt was answered.
+	// Of a host's circuit: the flows whose last attempt got an answer.
 	Answered alive.Flows `json:"answered,omitzero"`
 }
 
@@ -95,11 +95,11 @@ type Report struct {
 	Admitted bool
 	// RetryAfter is the pause that the target asked for.
 	RetryAfter time.Duration
-	// Flow is the flow that was attempted, in reports to its host; zero in those to the flow.
+	// Flow is the id of the attempted flow in a report to its host, and zero in a report to the flow itself.
 	Flow uint64
 }
 
-// toHost reports whether the report is one to a host.
+// toHost reports whether the report is about a host's circuit.
 func (r Report) toHost() bool { return r.Flow != 0 }
 
 // After returns the state after a report at time now; random is in [0, 1).
@@ -115,7 +115,7 @@ func (p Policy) After(s State, r Report, now time.Time, random float64) State {
 	case s.Phase == Closed && r.Event == Failed:
 		next = p.failed(s, r, now, random)
 	case s.Phase == HalfOpen && r.Event == Failed && r.toHost() && s.Answered.Others(r.Flow, s.Since):
-		next.Answered = s.Answered.Without(r.Flow) // The host is alive: the failure is the flow's.
+		next.Answered = s.Answered.Without(r.Flow) // The host is alive, so the failure counts only against the flow.
 		if r.Admitted {
 			next.InFlight = max(0, s.InFlight-1)
 		}
@@ -147,7 +147,7 @@ func (p Policy) passed(s State, r Report, now time.Time) State {
 	return s.answered(r, now)
 }
 
-// answered notes an answer in the state of a host.
+// answered notes an answer to a flow in the state of a host; it leaves the state of a flow unchanged.
 func (s State) answered(r Report, now time.Time) State {
 	if r.toHost() {
 		s.Answered = s.Answered.With(r.Flow, now)

@@ -1,5 +1,6 @@
-// Package circuit lists the targets of deliveries with the states of their circuits: the host's, and those of endpoints and
-// paths there. The store knows the targets and which of their flows wait; the breaker knows the state of each.
+// Package circuit lists the targets of deliveries with the states of their circuits: the host's circuit, and the
+// circuits of endpoints and paths there. The store knows the targets and which of their flows wait; the breaker knows
+// the state of each circuit.
 package circuit
 
 import (
@@ -25,11 +26,12 @@ const (
 // Circuit is the state of one target. Times are zero where there is none.
 type Circuit struct {
 	Target breaker.Target
-	// Host is the state of the host's circuit. State is the same unless that is closed and Flows are not: then it is open,
-	// or half-open if none of them is open, and its times and openings are theirs.
+	// Host is the state of the host's circuit. If that is closed and Flows has circuits, State is open if one of them is,
+	// and otherwise half-open; OpenedAt, NextAttemptAt and Openings are taken from Flows. In all other cases State is
+	// Host.
 	Host, State State
-	// Flows are the circuits of endpoints and paths that are not closed, those that opened first first: MaxFlows at most,
-	// of WaitingFlows.
+	// Flows has the circuits of endpoints and paths that are not closed, in the order in which they opened: at most
+	// MaxFlows of WaitingFlows.
 	Flows        []Flow
 	WaitingFlows int
 	// OpenedAt is when it opened, after it was closed; NextAttemptAt when an open one lets a delivery try the target.
@@ -43,21 +45,21 @@ type Circuit struct {
 	Endpoints int
 }
 
-// MaxFlows is how many flows of a target are listed.
+// MaxFlows is the largest number of flows that a Circuit lists.
 const MaxFlows = 20
 
-// Flow is the circuit of an endpoint, or of a path that deliveries without an endpoint go to.
+// Flow is the circuit of an endpoint, or of a path of deliveries without an endpoint.
 type Flow struct {
 	// Endpoint is zero for a path.
 	Endpoint delivery.ID
 	State    State
-	// The other fields are as in Circuit.
+	// The other fields have the same meaning as in Circuit.
 	OpenedAt, NextAttemptAt       time.Time
 	Openings, Failures            int
 	LastFailedAt, LastDeliveredAt time.Time
 }
 
-// StoredFlow is what the store knows of a flow that waits for its circuit.
+// StoredFlow is what the store knows about a flow that waits for its own circuit.
 type StoredFlow struct {
 	ID                            int64
 	Endpoint                      delivery.ID
@@ -69,10 +71,10 @@ type StoredFlow struct {
 // Stored is what the store knows of a target.
 type Stored struct {
 	Target breaker.Target
-	// Flows are the first MaxFlows of the WaitingFlows, which wait for their own circuits.
+	// WaitingFlows is how many flows wait for their own circuits. Flows has the first MaxFlows of them.
 	Flows        []StoredFlow
 	WaitingFlows int
-	// Waiting reports whether a flow of the target waits for the host's circuit, ParkedUntil until when.
+	// Waiting reports whether a flow of the target waits for the host's circuit. ParkedUntil is until when.
 	Waiting               bool
 	OpenedAt, ParkedUntil time.Time
 	Openings, Failures    int
@@ -92,7 +94,7 @@ type Filter struct {
 // Store finds targets.
 type Store interface {
 	// Targets returns up to limit targets after one, in the order of organization, host and port, of an organization or,
-	// with every, of all. With waiting it returns only those of which a flow waits for a circuit.
+	// with every, of all. With waiting it returns only targets with a flow that waits for a circuit.
 	Targets(ctx context.Context, organization string, every, waiting bool, after breaker.Target, limit int) ([]Stored, error)
 }
 
@@ -182,8 +184,9 @@ func (s *Service) complete(ctx context.Context, found []Stored) []Circuit {
 	return circuits
 }
 
-// circuitOf returns the circuit of a target with what the breaker knows of its host, and of each of its flows in their
-// order. If the breaker knows nothing, waiting flows show that a circuit is open: the breaker starts from there, too.
+// circuitOf combines what the store knows about a target with the breaker's states of its host and of stored.Flows, in
+// their order. If the breaker doesn't know a circuit, a waiting flow shows that it is open: the breaker starts from
+// there, too.
 func circuitOf(stored Stored, ofHost breaker.State, ofFlows []breaker.State) Circuit {
 	host := flowOf(StoredFlow{
 		OpenedAt: stored.OpenedAt, ParkedUntil: stored.ParkedUntil, Openings: stored.Openings,
@@ -206,7 +209,7 @@ func circuitOf(stored Stored, ofHost breaker.State, ofFlows []breaker.State) Cir
 	return c
 }
 
-// follow sets the state of a circuit whose host's is closed to that of its flows.
+// follow sets the state of a target whose host's circuit is closed to the state of its flows.
 func (c *Circuit) follow() {
 	for _, flow := range c.Flows {
 		if c.State != StateOpen {
@@ -217,7 +220,7 @@ func (c *Circuit) follow() {
 	}
 }
 
-// earlier returns the earlier of two times, of which either may be zero for none.
+// earlier returns the earlier of two times. A zero time means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -47,7 +47,7 @@ func TestCircuitOf(t *testing.T) {
 	}
 }
 
-// Where the host's circuit is closed, those of its flows count, without those that have closed meanwhile.
+// If the host's circuit is closed, the circuits of its flows count, except those that have closed meanwhile.
 func TestCircuitsOfFlows(t *testing.T) {
 	open := func(seconds int) StoredFlow {
 		return StoredFlow{ID: 1, Endpoint: delivery.ID{1}, OpenedAt: at(seconds), ParkedUntil: at(90), Openings: seconds, Failures: 5}

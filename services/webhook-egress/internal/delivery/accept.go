@@ -94,7 +94,7 @@ func TargetOf(organization string, u *url.URL) Target {
 	return t
 }
 
-// Ordered returns the target of deliveries with an ordering key, which are in order whatever their paths.
+// Ordered returns the target for deliveries with an ordering key: they are in order across all paths of the host.
 func (t Target) Ordered() Target {
 	t.Path = PathID{}
 	return t

@@ -9,7 +9,7 @@ import (
 )
 
 // EnqueueBatch commits all requests in one transaction, or none. If one is refused, all are, and the error names its
-// index, which counts from first. The results are in the order of the requests.
+// index; first is the index of the first request. The results are in the order of the requests.
 func (s *Service) EnqueueBatch(ctx context.Context, requests []Request, first int) ([]Accepted, error) {
 	drafts := make([]*Draft, len(requests))
 	for i, r := range requests {
@@ -36,7 +36,7 @@ func (s *Service) EnqueueBatch(ctx context.Context, requests []Request, first in
 	return accepted, nil
 }
 
-// RefusedError is the error of a batch whose draft at Place is refused with Err.
+// RefusedError says that a batch is refused because its draft at index Place is refused with Err.
 type RefusedError struct {
 	Place int
 	Err   error

@@ -22,9 +22,9 @@ const (
 )
 
 // ErrKeyReused refuses a resend, replay or batch whose idempotency key the same owner has used for another request. A
-// single delivery or event is a repeat of the first one instead, and marked as a mismatch.
+// single delivery or event counts as a repeat instead, and is marked as a mismatch.
 var ErrKeyReused = apierr.New(apierr.KindUnprocessable, ReasonKeyReused,
-	"idempotency_key: was used with another request; send that one again, or this one with another key")
+	"idempotency_key: was used with another request; repeat that request, or send this one with another key")
 
 // Status is the state of a delivery.
 type Status string
@@ -52,12 +52,12 @@ func (s Status) Ended() bool {
 	return false
 }
 
-// Target is the destination of a flow: one path of one host and port of one organization.
+// Target is the destination of a flow: one path at one scheme, host and port, for one organization.
 type Target struct {
 	Organization, Scheme, Host string
 	Port                       int
-	// Path identifies the path of the URL. It is the zero PathID for the flow that deliveries with an ordering key
-	// share, because their order is that of the host.
+	// Path identifies the path of the URL. It is the zero PathID for deliveries with an ordering key: they share a flow,
+	// because they are ordered across the host.
 	Path PathID
 }
 
@@ -90,11 +90,11 @@ type Draft struct {
 	// Headers are the custom headers without credentials; Sealed holds those with credentials, encrypted.
 	Headers map[string]string
 	Sealed  []byte
-	// Key deduplicates within the organization and owner; empty for none. Fingerprint shows whether a repeat asks for the
-	// same thing.
+	// Key is the idempotency key, unique within the organization and owner; empty for none. Fingerprint shows whether a
+	// repeat asks for the same thing.
 	Key         string
 	Fingerprint [32]byte
-	// AllOrNone means that no draft of the same batch is stored if this one is refused.
+	// AllOrNone means that if this draft is refused, no draft of its batch is stored.
 	AllOrNone   bool
 	MaxAttempts int
 	// Deadline is the zero time for none.
@@ -131,8 +131,8 @@ type Job struct {
 	Port int
 	// Parked reports whether the flow was parked when it was claimed; an attempt then releases the flow.
 	Parked bool
-	// Admitted and AdmittedByHost report whether the circuits of the flow and of the host counted the job, so that its
-	// outcome has to be reported.
+	// Admitted and AdmittedByHost report whether the circuits of the flow and of the host counted the job. If so, its
+	// outcome has to be reported to them.
 	Admitted, AdmittedByHost bool
 	// Event is the event that the delivery was fanned out from; zero for none. Sealed is then bound to it.
 	Event ID

@@ -75,7 +75,7 @@ type Step struct {
 	Held bool
 	// Alone reports that a held delivery waits by itself, while its flow continues.
 	Alone bool
-	// Host reports that a held delivery waits for the circuit of its host, rather than its flow's.
+	// Host reports whether a held delivery waits for its host's circuit rather than its flow's.
 	Host bool
 }
 
@@ -184,8 +184,8 @@ func TargetFailed(a Answer) bool {
 	return a.Fault != FaultNone || a.Status < 100 || asksToWait(a.Status)
 }
 
-// HostFailed reports whether an attempt shows that its host can't be reached: no HTTP answer came, whatever the path.
-// An answer, whatever its status, shows that the host is alive.
+// HostFailed reports whether an attempt shows that its host can't be reached. Any HTTP answer shows that the host is
+// alive, whatever its status.
 func HostFailed(a Answer) bool {
 	if a.Status != 0 {
 		return false

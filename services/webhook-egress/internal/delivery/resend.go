@@ -16,7 +16,8 @@ type Resend struct {
 	// MaxAttempts is zero for as many as before; Deadline is the zero time for none.
 	MaxAttempts int
 	Deadline    time.Time
-	// Key deduplicates within the organization and owner; empty for none. Fingerprint shows what it was first used for.
+	// Key is the idempotency key, unique within the organization and owner; empty for none. Fingerprint identifies the
+	// request that it is used for.
 	Key         string
 	Fingerprint [32]byte
 }
@@ -35,8 +36,8 @@ type ResendRequest struct {
 	Key                     string
 }
 
-// Resend starts a new series of attempts of a delivery that is visible to the caller and has ended. A repeat
-// with the same key changes nothing.
+// Resend starts a new series of attempts of a delivery that is visible to the caller and has ended. A repeat with the
+// same key changes nothing.
 func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, deduplicated bool, err error) {
 	if err := CheckTexts(map[string]string{"idempotency_key": r.Key}); err != nil {
 		return Record{}, false, err

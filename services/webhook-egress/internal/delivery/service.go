@@ -59,7 +59,7 @@ type Stored struct {
 	LeaseSeq int64
 	// Position is that of the draft's ordering key; zero without one.
 	Position int64
-	// Err refuses this draft alone; the other fields are then unset.
+	// Err says why this draft alone is refused; the other fields are then unset.
 	Err error
 }
 
@@ -68,8 +68,8 @@ func (s *Stored) New() bool { return !s.Deduplicated && s.Err == nil }
 
 // Store persists deliveries.
 type Store interface {
-	// Enqueue commits all drafts that are new, or none. It refuses an all-or-none draft whose key was used for another
-	// request with ErrKeyReused, and reports a mismatch for any other draft.
+	// Enqueue commits all drafts that are new, or none. If a draft's key was used for another request, Enqueue reports a
+	// mismatch, but for an AllOrNone draft it fails with a RefusedError that wraps ErrKeyReused.
 	Enqueue(ctx context.Context, drafts []*Draft, lease Lease) ([]Stored, error)
 	// Get reads a delivery of the organization and, unless owner is empty, of the owner. Otherwise it fails with an
 	// apierr of kind not found.

@@ -179,7 +179,8 @@ func TestRateOfAFlow(t *testing.T) {
 	}
 }
 
-// Two flows of a host that answers everything with errors, as two endpoints are, are both parked and let out again.
+// If a host answers every request with an error, both of its two flows (here two endpoints) are parked, and later
+// released.
 func TestFlowsOfAHostThatAllFail(t *testing.T) {
 	t.Parallel()
 	target := newFlaky(t)

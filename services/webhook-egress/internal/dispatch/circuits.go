@@ -12,7 +12,7 @@ func targetOf(job *delivery.Job) breaker.Target {
 	return breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port, Flow: job.FlowID}
 }
 
-// blocked reports whether a job that a circuit did not admit has to wait for it, with the step that follows.
+// blocked reports whether a job has to wait for a circuit that did not admit it, and returns the step that follows.
 func (e *Engine) blocked(job *delivery.Job) (delivery.Step, bool) {
 	if job.Test {
 		return delivery.Step{}, false
@@ -29,8 +29,9 @@ func (e *Engine) blocked(job *delivery.Job) (delivery.Step, bool) {
 	return delivery.Step{}, false
 }
 
-// reportOutcome reports the outcome of a job to the circuits of its flow and of its host. A failure to reach the host
-// while the host's circuit is not closed counts there alone: once the host is back, the flow need not wait for its own.
+// reportOutcome reports the outcome of a job to the circuits of its flow and of its host. While the host's circuit is
+// not closed, a failure to reach the host counts only there: once the host is back, the flow doesn't have to wait for
+// its own circuit.
 func (e *Engine) reportOutcome(ctx context.Context, r *Result) (own, host breaker.Move) {
 	if r.Attempt == nil || !r.Attempt.Error.OfTarget() {
 		return e.void(ctx, &r.Job)
@@ -66,7 +67,7 @@ func transportFault(r *Result) delivery.Fault {
 	return r.Attempt.Error
 }
 
-// void reports to the circuits that admitted a job that no request was made for it.
+// void reports that no request was made for a job, to each circuit that admitted the job.
 func (e *Engine) void(ctx context.Context, job *delivery.Job) (own, host breaker.Move) {
 	none := breaker.Report{Event: breaker.Void, Admitted: true}
 	if job.Admitted {

@@ -45,13 +45,13 @@ type Claim struct {
 // Picked is a flow that a claim examines.
 type Picked struct {
 	Flow delivery.Flow
-	// Target is the flow's own, not its host's.
+	// Target identifies the flow's circuit; OfHost identifies its host's.
 	Target breaker.Target
 	// Held flows wait for something that the service lacks: a single row tries whether it is there.
 	Held bool
-	// Own and Host are the stored states of the circuits of the flow and its host.
+	// Own and Host are the stored states of the flow's and the host's circuit.
 	Own, Host breaker.State
-	// Ready is since when the flow has been ready: probes of a host take turns in this order.
+	// Ready is when the flow became ready. The flows of a host take turns to probe it in this order.
 	Ready time.Time
 	// Rate is how many deliveries may begin per second; zero for no limit.
 	Rate float64
@@ -64,9 +64,9 @@ type Grant struct {
 	Wait time.Duration
 	// Park is the reason for which the flow is parked during the wait.
 	Park delivery.Fault
-	// ByHost reports that the host's circuit is the reason, rather than the flow's.
+	// ByHost reports whether the host's circuit parks the flow, rather than the flow's own.
 	ByHost bool
-	// Admitted and AdmittedByHost report whether the circuits of the flow and of its host count the rows.
+	// Admitted and AdmittedByHost report whether the flow's and the host's circuit count the rows.
 	Admitted, AdmittedByHost bool
 }
 
@@ -88,12 +88,12 @@ type Result struct {
 	Step delivery.Step
 	// Attempt is nil when no request was made.
 	Attempt *delivery.Attempt
-	// Own and Host are the changes of the circuits of the flow and its host. They apply whether or not the lease is
-	// still held.
+	// Own and Host are the changes of the flow's and the host's circuit. They apply whether or not the lease is still
+	// held.
 	Own, Host breaker.Move
 }
 
-// Passes reports whether the circuits let the flow's deliveries through.
+// Passes reports whether both circuits let the flow's deliveries through.
 func (r *Result) Passes() bool {
 	return r.Own.State.Phase == breaker.Closed && r.Host.State.Phase == breaker.Closed
 }

@@ -40,7 +40,7 @@ func (g *grants) grant(ctx context.Context, picked []Picked) []Grant {
 	return g.grants
 }
 
-// askCircuits asks the circuits of the flows, then those of their hosts for what is left.
+// askCircuits asks the circuits of the flows, and then the circuits of their hosts about the rows that are left.
 func (g *grants) askCircuits(ctx context.Context) {
 	var asks []breaker.Ask
 	var places []int
@@ -59,8 +59,8 @@ func (g *grants) askCircuits(ctx context.Context) {
 	g.askHosts(ctx, places)
 }
 
-// askHosts asks once per host. Its flows share the permit in the order in which they became ready, so that probes take
-// turns.
+// askHosts asks each host's circuit once. The flows of a host share its permit in the order in which they became ready,
+// so that they take turns to probe the host.
 func (g *grants) askHosts(ctx context.Context, places []int) {
 	slices.SortStableFunc(places, func(a, b int) int { return g.picked[a].Ready.Compare(g.picked[b].Ready) })
 	var asks []breaker.Ask
@@ -97,7 +97,8 @@ func (g *grants) askHosts(ctx context.Context, places []int) {
 	}
 }
 
-// permit cuts a grant to what a circuit allows. A flow that got nothing because others got it all is examined again soon.
+// permit reduces a grant to what a circuit allows. A flow that gets nothing because other flows got everything is
+// examined again soon.
 func (g *grants) permit(i int, permit breaker.Permit) {
 	g.cut(i, permit.Allowed)
 	if permit.Allowed == 0 {
@@ -132,7 +133,7 @@ func (g *grants) cut(i, n int) {
 	}
 }
 
-// used takes a slot for a job of the flow and reports whether the circuits of the flow and its host count the job.
+// used takes a slot for a job of the flow and reports whether the flow's and the host's circuit count the job.
 func (g *grants) used(flow int64) (admitted, byHost bool) {
 	i := g.places[flow]
 	g.left[i]--
@@ -150,7 +151,7 @@ func (g *grants) giveBack(ctx context.Context) {
 	}
 }
 
-// voidUnused reports to the circuits that count them that n rows of a grant are not used.
+// voidUnused reports that n rows of a grant are not used, to each circuit that counts the grant's rows.
 func (g *grants) voidUnused(ctx context.Context, i, n int) {
 	if g.grants[i].Admitted {
 		g.void(ctx, g.picked[i].Target, n)

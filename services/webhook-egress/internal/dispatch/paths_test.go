@@ -10,7 +10,8 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// badPaths is a host where paths that contain bad get an error, or what fail does, and the others 200.
+// badPaths returns a host that handles paths that contain "bad" by fail, or with 500 if fail is nil. Other paths get
+// 200.
 func badPaths(t *testing.T, fail http.HandlerFunc) *receiver {
 	t.Helper()
 	return newReceiver(t, func(w http.ResponseWriter, q *http.Request) {
@@ -43,8 +44,8 @@ func to(r *receiver, path string) delivery.Request {
 	return q
 }
 
-// Paths that answer with errors pause only their own deliveries: those to other paths of the host arrive, also if they
-// are accepted while the circuits of the failing ones are open.
+// Paths that fail pause only their own deliveries. Deliveries to other paths of the host arrive, even if they are
+// accepted while the circuits of the failing paths are open.
 func TestFailingPathsDontStopOthers(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]http.HandlerFunc{
@@ -90,8 +91,8 @@ func TestFailingPathsDontStopOthers(t *testing.T) {
 	}
 }
 
-// While no answer comes from a host, all its flows are parked: what waits there costs no attempt. One answer, to
-// whichever flow has its turn, lets all out, also while a path still hangs up.
+// While a host gives no answer, all its flows are parked, and waiting deliveries use up no attempt. One answer to the
+// flow that has its turn releases all flows, even while a path still hangs up.
 func TestHostThatGivesNoAnswer(t *testing.T) {
 	t.Parallel()
 	var mended atomic.Bool

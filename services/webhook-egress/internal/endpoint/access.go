@@ -40,10 +40,10 @@ func (c Change) applyAccess(e Endpoint) (Endpoint, error) {
 	return e, checkAccess(&e)
 }
 
-// checkMove refuses to send the stored credentials of e to another scheme, host or port: the change has to set each one
-// anew, or remove it.
+// checkMove refuses a change that would send stored credentials of e to another scheme, host or port: the change has to
+// set each of them again, or remove it.
 func (c Change) checkMove(e *Endpoint) error {
-	const rule = "a url with another scheme, host or port gets no stored credential"
+	const rule = "stored credentials are not sent to another scheme, host or port"
 	if e.Auth != nil && c.Auth == nil {
 		return apierr.Invalid("auth", rule+"; send auth again, or {\"none\":{}} to remove it")
 	}

@@ -135,12 +135,12 @@ func TestAccessRefusals(t *testing.T) {
 	}
 }
 
-// anyHost is a guard that looks no host up.
+// anyHost is a guard that accepts every host without a lookup.
 type anyHost struct{ *netguard.Guard }
 
 func (anyHost) CheckHost(context.Context, *url.URL) error { return nil }
 
-// Stored credentials are not sent to another origin: the change of the URL has to send or remove each of them.
+// Stored credentials are not sent to another origin: a change of the URL has to set each of them again, or remove it.
 func TestMoveNeedsCredentialsAgain(t *testing.T) {
 	const at = "https://a.example/hook"
 	both := map[string]string{"X-Api-Token": canary + "2", "X-Tenant": "7"}

@@ -56,8 +56,8 @@ type Endpoint struct {
 	Signatures []string
 	// Filter is an expression that events have to match; empty for none.
 	Filter string
-	// Moved is when the URL last got another scheme, host or port; the zero time for never. What was accepted before
-	// keeps its credentials from the new one.
+	// Moved is when the URL last got another scheme, host or port; the zero time for never. Deliveries that were accepted
+	// before don't send their credentials to the new one.
 	Moved time.Time
 	// Warnings say what keeps deliveries from what Signatures say. The Service sets them; they are not stored.
 	Warnings []string
@@ -69,10 +69,11 @@ type Endpoint struct {
 	Created, Updated time.Time
 }
 
-// Status is what becomes of an endpoint's deliveries.
+// Status says whether an endpoint gets its deliveries.
 type Status string
 
-// The statuses. Deliveries wait unless it is StatusActive or StatusFailing; with the latter, the last attempt has failed.
+// The statuses. With StatusActive and StatusFailing, deliveries are sent; with the latter, the last attempt failed.
+// With StatusPaused and StatusDisabled, deliveries wait: the customer paused the endpoint, or the service did.
 const (
 	StatusActive   Status = "active"
 	StatusFailing  Status = "failing"
@@ -93,8 +94,8 @@ func (e *Endpoint) Status() Status {
 	return StatusActive
 }
 
-// Scope selects endpoints by organization and owner. By id, an endpoint is found with its owner only, and one without an
-// owner without one. Lists without an owner include every owner's.
+// Scope selects endpoints by organization and owner. An endpoint is found by id only if its owner is the scope's; both
+// may be empty. A list without an owner includes every owner's endpoints.
 type Scope struct{ Organization, Owner string }
 
 // Change holds the changes of an update; a nil field is unchanged.

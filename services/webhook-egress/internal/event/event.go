@@ -49,7 +49,7 @@ type Event struct {
 	Concerned string
 	// Record is kept with the fan-out of an own event; zero for the events of callers.
 	Record Record
-	// Key deduplicates within the organization and owner; empty for none.
+	// Key is the idempotency key, unique within the organization and owner; empty for none.
 	Key         string
 	Fingerprint [32]byte
 	Traceparent string
@@ -89,7 +89,7 @@ type Store interface {
 	// FanOut commits the event and a delivery for each endpoint that matches and is active at that moment. If the key was
 	// used before, it returns the result of its first event; otherwise it commits nothing for a rejected event, and returns
 	// why. Fan-outs share an advisory lock of the organization, which changes of endpoints take exclusively, so that an
-	// event reaches exactly the endpoints active at its commit.
+	// event reaches exactly the endpoints that are active at its commit.
 	FanOut(ctx context.Context, e Event) (Result, error)
 }
 

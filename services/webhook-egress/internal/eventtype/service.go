@@ -43,7 +43,7 @@ type Options struct {
 type Service struct {
 	o     Options
 	cache *schema.Cache
-	// turns are those of checks and of schemas that are compiled.
+	// turns divides the processors between organizations for checks and for compiling schemas.
 	turns *fairshare.Processors
 	house []Type // in the order of their names
 }

@@ -175,7 +175,7 @@ func turnFlow(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoi
 	if err != nil {
 		return err
 	}
-	from, to = from.Ordered(), to.Ordered() // The path is of no concern to an endpoint's flow.
+	from, to = from.Ordered(), to.Ordered() // An endpoint's flow doesn't depend on the path.
 	if from != to || before.RatePerSecond != now.RatePerSecond {
 		err := q.SetFlow(ctx, dbsql.SetFlowParams{
 			FlowID: now.FlowID, Scheme: to.Scheme, Host: to.Host, Port: int32(to.Port), RatePerSecond: now.RatePerSecond,

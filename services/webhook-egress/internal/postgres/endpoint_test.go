@@ -129,8 +129,8 @@ func TestEndpointAccess(t *testing.T) {
 	}
 }
 
-// A delivery brings no credential of its own to an endpoint that has moved since, and a test of before gets none of
-// those that the endpoint has after.
+// If an endpoint has moved, an earlier delivery doesn't send its own credentials there, and an earlier test doesn't
+// send the endpoint's new ones.
 func TestMovedEndpointGetsNoOldCredentials(t *testing.T) {
 	s, _ := open(t)
 	e := register(t, s, subscription("acme", "", "*"))
@@ -142,7 +142,7 @@ func TestMovedEndpointGetsNoOldCredentials(t *testing.T) {
 	enqueue(t, s, leaseOf(1, false), test)
 	auth := &endpoint.AuthChange{Info: &auth.Info{Kind: auth.Bearer}, Sealed: []byte{2}}
 	moved := change(t, s, e, endpoint.Change{URL: new("https://mine.example/"), Auth: auth, Headers: map[string][]byte{"X-A": {3}}})
-	moved = change(t, s, moved, endpoint.Change{URL: new("https://mine.example/other")}) // has not moved again
+	moved = change(t, s, moved, endpoint.Change{URL: new("https://mine.example/other")}) // doesn't move it again
 	fresh := happening("acme", "", "a")
 	fresh.Sealed = []byte{4}
 	emit(t, s, fresh)

@@ -52,8 +52,8 @@ type key struct {
 
 func keyOf(d *delivery.Draft) key { return key{d.Organization, hashKey("", d.Owner, d.Key)} }
 
-// hashKey returns the hash of an owner's key for things of a kind: deliveries have no kind, and some keys no owner.
-// None of the three has a NUL.
+// hashKey returns the hash of an idempotency key for a kind of thing and an owner. Deliveries have no kind, and the
+// owner may be empty. None of the three contains NUL, so different keys hash different texts.
 func hashKey(kind, owner, name string) [32]byte {
 	switch {
 	case owner != "":
@@ -65,7 +65,7 @@ func hashKey(kind, owner, name string) [32]byte {
 }
 
 // claimKeys determines which drafts are new. The others get the id of the first delivery with their key, which may be
-// in the same batch; all-or-none drafts are refused if that one is another request.
+// in the same batch. An AllOrNone draft is refused if that delivery is of another request.
 func (s *Store) claimKeys(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) ([]delivery.Stored, error) {
 	stored := make([]delivery.Stored, len(drafts))
 	firsts := make(map[key]*delivery.Draft)

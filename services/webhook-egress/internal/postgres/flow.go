@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxPaths is how many paths of an organization have a flow each, so that a caller with ever new ones does not fill
-	// the store. Further paths share flows.
+	// maxPaths is how many paths of an organization get a flow each; further paths share flows. So a caller with a stream
+	// of new paths doesn't fill the store. Concurrent batches may exceed it by their own paths.
 	maxPaths = 1000
 	// sharedFlows is how many flows the further paths of a host share.
 	sharedFlows = 64
@@ -42,7 +42,7 @@ func lockFlows(ctx context.Context, q *dbsql.Queries, wanted map[delivery.Target
 	return found, lockOrdered(ctx, q, ordered, found)
 }
 
-// lockOrdered adds the flows that deliveries with an ordering key share to found.
+// lockOrdered adds to found the flows that deliveries with an ordering key share.
 func lockOrdered(
 	ctx context.Context, q *dbsql.Queries, wanted map[delivery.Target]bool, found map[delivery.Target]delivery.Flow,
 ) error {
@@ -88,19 +88,19 @@ func addFlows(ctx context.Context, q *dbsql.Queries, targets []delivery.Target) 
 	return nil
 }
 
-// pathFlows are the flows of paths by their id (flow.endpoint_id; see migration 00021), with the targets of each.
+// pathFlows maps the id of a path's flow (flow.endpoint_id; see migration 00021) to the targets that use the flow.
 type pathFlows map[pgtype.UUID][]delivery.Target
 
-// want adds the flow that the name identifies within the target's host.
+// want adds t to the flow that name identifies within t's organization, scheme, host and port.
 func (p pathFlows) want(t delivery.Target, name string) {
 	digest := sha256.Sum256([]byte(strings.Join([]string{t.Organization, t.Scheme, t.Host, strconv.Itoa(t.Port), name}, "\x00")))
 	id := pgtype.UUID{Bytes: [16]byte(digest[:16]), Valid: true}
-	id.Bytes[6] = id.Bytes[6]&0x0f | 0x80 // Version 8 (RFC 9562, 5.8): ids of endpoints have another.
+	id.Bytes[6] = id.Bytes[6]&0x0f | 0x80 // Version 8 (RFC 9562, 5.8); ids of endpoints have another version.
 	id.Bytes[8] = id.Bytes[8]&0x3f | 0x80
 	p[id] = append(p[id], t)
 }
 
-// lockPaths adds the flows of paths to found. Paths beyond an organization's share have those that paths share.
+// lockPaths adds the flows of paths to found. Paths beyond maxPaths get shared flows.
 func lockPaths(ctx context.Context, q *dbsql.Queries, paths pathFlows, found map[delivery.Target]delivery.Flow) error {
 	if err := paths.lock(ctx, q, found, maxPaths); err != nil {
 		return err
@@ -120,7 +120,8 @@ func lockPaths(ctx context.Context, q *dbsql.Queries, paths pathFlows, found map
 	return nil
 }
 
-// lock moves flows to found, and before that creates those that are missing where the organization has fewer than most.
+// lock moves the flows to found. It first creates missing flows of organizations that have fewer than most flows of
+// paths; flows that are still missing stay in p.
 func (p pathFlows) lock(ctx context.Context, q *dbsql.Queries, found map[delivery.Target]delivery.Flow, most int32) error {
 	if err := p.find(ctx, q, found); err != nil || len(p) == 0 {
 		return err
@@ -137,7 +138,7 @@ func (p pathFlows) lock(ctx context.Context, q *dbsql.Queries, found map[deliver
 	return p.find(ctx, q, found)
 }
 
-// find moves the flows that exist to found.
+// find moves the flows that exist from p to found.
 func (p pathFlows) find(ctx context.Context, q *dbsql.Queries, found map[delivery.Target]delivery.Flow) error {
 	if len(p) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 )
 
-// draftTo is a delivery to a path of one host.
+// draftTo returns a delivery to a path of one host.
 func draftTo(t *testing.T, organization, path string) *delivery.Draft {
 	t.Helper()
 	u, err := url.Parse("https://example.com" + path)
@@ -28,8 +28,8 @@ func draftTo(t *testing.T, organization, path string) *delivery.Draft {
 	return d
 }
 
-// Each path has a flow, whatever the query, and deliveries with an ordering key have the host's. The release before
-// finds that one alone.
+// Each path has a flow, whatever the query. Deliveries with an ordering key use the host's flow, the only one that the
+// previous release finds.
 func TestFlowsOfPaths(t *testing.T) {
 	s, pool := open(t)
 	flows := make(map[string]int64)
@@ -58,8 +58,8 @@ func TestFlowsOfPaths(t *testing.T) {
 	}
 }
 
-// Ever new paths, over several replicas, add a bounded number of flows, of their organization alone. Deliveries to known
-// paths keep theirs.
+// A stream of new paths over several replicas adds a bounded number of flows, and only to its own organization.
+// Deliveries to known paths keep their flows.
 func TestPathsAreBounded(t *testing.T) {
 	s, pool := open(t)
 	known := enqueue(t, s, leaseOf(1, false), draftTo(t, "acme", "/known"))[0].Flow.ID
@@ -83,7 +83,7 @@ func TestPathsAreBounded(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	const most = 991 + 3*100 + 64 // A batch may begin below the bound.
+	const most = 991 + 3*100 + 64 // Each batch may begin below the bound.
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow"); n > most || n < 1000 {
 		t.Errorf("%d flows, want 1000 to %d", n, most)
 	}
@@ -100,7 +100,7 @@ func TestPathsAreBounded(t *testing.T) {
 	}
 }
 
-// movedFlow is a result that moves the circuit of the job's flow.
+// movedFlow returns a result that moves the circuit of the job's flow.
 func movedFlow(job delivery.Job, state breaker.State) dispatch.Result {
 	r := moved(job, state)
 	r.Own, r.Host = r.Host, breaker.Move{}
@@ -108,7 +108,8 @@ func movedFlow(job delivery.Job, state breaker.State) dispatch.Result {
 	return r
 }
 
-// The circuit of a flow parks it alone, that of its host all. Each releases what it parked.
+// The circuit of a flow parks only that flow; the circuit of a host parks all flows there. Each releases what it
+// parked.
 func TestMovesOfFlowsAndTheirHost(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draftTo(t, "acme", "/1"), draftTo(t, "acme", "/1"))
@@ -151,7 +152,8 @@ func TestMovesOfFlowsAndTheirHost(t *testing.T) {
 	}
 }
 
-// When the pause of a host is over, those of its flows come first that have not failed, or not for the longest time.
+// When the pause of a host is over, its flows without a failure come first, then those whose last failure is the
+// oldest.
 func TestFlowsTakeTurns(t *testing.T) {
 	s, pool := open(t)
 	var drafts []*delivery.Draft
@@ -167,7 +169,7 @@ func TestFlowsTakeTurns(t *testing.T) {
 		jobs[job.FlowID] = job
 	}
 	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
-	for i, flow := range ids[:4] { // The last one has no health.
+	for i, flow := range ids[:4] { // The last flow has no health row.
 		testkit.Exec(t, pool, "INSERT INTO flow_health (flow_id, last_failed_at) VALUES ($1, now() - $2 * interval '1 minute')", flow, []int{3, 9, 1, 5}[i])
 	}
 	state := breaker.State{Phase: breaker.Open, Opened: 1, Until: time.Now().Add(time.Minute)}

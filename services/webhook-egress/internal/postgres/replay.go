@@ -177,7 +177,7 @@ func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Rep
 	return created, deduplicated, err
 }
 
-// readReplay returns the job of a draft's organization and owner with an id.
+// readReplay returns the job with an id, if it belongs to the draft's organization and owner.
 func readReplay(ctx context.Context, q *dbsql.Queries, d replay.Draft, id delivery.ID) (replay.Replay, error) {
 	row, err := q.GetReplay(ctx, dbsql.GetReplayParams{ID: uuidOf(id), OrganizationID: d.Organization, OwnerID: d.Owner})
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 // Kinds of idempotency keys other than those of deliveries, which have no kind.
 const kindEvent, kindResend, kindReplay = "event", "resend", "replay"
 
-// use is the use of an idempotency key by an owner for the thing with an id.
+// use is a request's use of an idempotency key: by an owner, for the event, delivery or replay with an id.
 type use struct {
 	kind, organization, owner, key string
 	fingerprint                    [32]byte
 	id                             delivery.ID
 }
 
-// claimKey claims a key and returns its first use, which is won if it is this one. It returns that use together with
-// delivery.ErrKeyReused if it was another request.
+// claimKey claims a key and returns the id of its first use. won reports whether u is the first use. If the first use
+// was for another request, claimKey returns its id together with delivery.ErrKeyReused.
 func (s *Store) claimKey(ctx context.Context, q *dbsql.Queries, u use) (first delivery.ID, won bool, err error) {
 	hash := hashKey(u.kind, u.owner, u.key)
 	ids, err := q.ClaimKeys(ctx, dbsql.ClaimKeysParams{

@@ -297,8 +297,8 @@ func (w *settlement) parkParams() dbsql.ParkFlowsParams {
 	return p
 }
 
-// moveTargets applies the breaker's decisions, those about flows after those about their hosts. A decision that waited
-// for the store is still valid: it contains its time.
+// moveTargets applies the breaker's decisions: first those about hosts, then those about flows. A decision that waited
+// for the store is still valid, because it contains its time.
 func (w *settlement) moveTargets(ctx context.Context, q *dbsql.Queries) error {
 	var all, hosts, flows dbsql.MoveTargetsParams
 	for target, state := range w.moves {

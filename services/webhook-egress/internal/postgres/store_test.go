@@ -105,8 +105,9 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// A key is an owner's. Another request with it is a marked repeat, and refuses a batch that is all or none.
-func TestKeysAreAnOwners(t *testing.T) {
+// A key belongs to an owner. Another request with the key is a repeat that is marked as a mismatch; in a batch that is
+// all or none, it refuses the batch.
+func TestKeysBelongToOwners(t *testing.T) {
 	s, pool := open(t)
 	keyed := func(owner string, print byte) *delivery.Draft {
 		d := draft("acme")

@@ -17,8 +17,8 @@ const tries = 3
 type Store interface {
 	// Count returns how many deliveries a job would resend.
 	Count(ctx context.Context, organization, owner string, f Filter) (int, error)
-	// Create counts and commits a job. If the key was used before, it returns the first job, or delivery.ErrKeyReused if
-	// that one asked for something else.
+	// Create counts and commits a job. If the key was used before, it returns the first job, or fails with
+	// delivery.ErrKeyReused if that job was for another request.
 	Create(ctx context.Context, d Draft) (r Replay, deduplicated bool, err error)
 	Get(ctx context.Context, organization, owner string, id delivery.ID) (Replay, error)
 	// List returns jobs with ids below before, newest first.

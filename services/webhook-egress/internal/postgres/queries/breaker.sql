@@ -1,6 +1,7 @@
 -- name: LockTargets :many
--- LockTargets returns the flows that changes of circuits concern, of those with waiting rows and parked ones: every flow
--- of a host (flow_id 0), or one. It locks them in order, to avoid deadlocks between settles.
+-- LockTargets returns the flows that changes of circuits affect: one flow, or for flow_id 0 every flow of the host. It
+-- leaves out paused flows, and flows that neither have waiting rows nor are parked. It locks in order, to avoid
+-- deadlocks between settles.
 SELECT flow_id
 FROM flow
 WHERE flow_id = ANY (ARRAY(
@@ -17,9 +18,9 @@ ORDER BY flow_id
 FOR NO KEY UPDATE;
 
 -- name: MoveTargets :exec
--- MoveTargets parks, wakes or releases flows according to their circuit or their host's. A flow that is parked for another
--- reason, or by the other circuit for longer, stays parked. The flows of a host become ready one after the other, those
--- first whose last failure is the longest ago, so that probes take turns.
+-- MoveTargets parks, wakes or releases flows according to their own circuit or their host's. A flow that is parked for
+-- another reason, or for longer by the other circuit, stays parked. When a host's circuit opens, its flows become ready
+-- one after the other, the one with the oldest last failure first, so that they take turns to probe the host.
 WITH move AS MATERIALIZED (
     SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
            unnest(@ports::integer[]) AS port, unnest(@target_flows::bigint[]) AS flow_id, unnest(@phases::text[]) AS phase,

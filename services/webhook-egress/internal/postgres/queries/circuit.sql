@@ -71,8 +71,8 @@ CROSS JOIN LATERAL (
 ORDER BY wanted.organization_id, wanted.host, wanted.port;
 
 -- name: ReadWaitingFlows :many
--- ReadWaitingFlows returns the flows of targets that wait for their own circuit, at most so many of each, those that have
--- waited longest first. The epoch stands for no time.
+-- ReadWaitingFlows returns the flows of targets that wait for their own circuits: at most so many of each target, those
+-- whose circuits opened first. The epoch stands for no time.
 SELECT of.organization_id, of.host, of.port, of.flow_id, (CASE WHEN NOT of.of_path THEN of.endpoint_id END)::uuid AS endpoint_id,
        coalesce(of.circuit_opened_at, 'epoch')::timestamptz AS opened_at, of.parked_until, of.opened,
        coalesce(h.consecutive_failures, 0)::integer AS failures, coalesce(h.last_failed_at, 'epoch')::timestamptz AS last_failed_at,

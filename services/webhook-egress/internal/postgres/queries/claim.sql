@@ -40,8 +40,9 @@ RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers, q.or
 
 -- name: ReadJobs :many
 -- ReadJobs reads a delivery of an endpoint with the endpoint's current URL, and a test, whose flow is that of its own
--- URL, with that URL. The body of an event's delivery is stored with the event. What was accepted before the endpoint
--- moved to another scheme, host or port gets no credential of the time after it, and brings none of the time before.
+-- URL, with that URL. The body of an event's delivery is stored with the event. A delivery that was accepted before the
+-- endpoint moved to another scheme, host or port is sent without its own credentials, and such a test also without the
+-- endpoint's.
 SELECT d.id, d.created_at, d.organization_id, (CASE WHEN d.test THEN d.url ELSE coalesce(e.url, d.url) END)::text AS url, d.event_type, d.signing_mode, d.headers,
        (CASE WHEN d.created_at < e.moved_at THEN NULL ELSE d.sealed_headers END)::bytea AS sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at,

@@ -25,7 +25,7 @@ VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @eve
         @filter);
 
 -- name: GetEndpoint :one
--- GetEndpoint finds an endpoint with an owner for that owner only, and one without an owner for none.
+-- GetEndpoint finds an endpoint only if its owner is owner_id; both may be empty.
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,

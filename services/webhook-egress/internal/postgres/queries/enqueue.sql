@@ -34,8 +34,8 @@ ORDER BY flow_id
 FOR KEY SHARE;
 
 -- name: AddPathFlows :exec
--- AddPathFlows adds flows of paths to organizations that have fewer than most. It inserts in order, so that two batches
--- with the same new flows do not deadlock.
+-- AddPathFlows adds flows of paths to organizations that have fewer than most of them. It inserts in order, so that two
+-- batches with the same new flows do not deadlock.
 WITH wanted AS MATERIALIZED (
     SELECT unnest(@path_ids::uuid[]) AS path_id, unnest(@organizations::text[]) AS organization_id,
            unnest(@schemes::text[]) AS scheme, unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port

@@ -39,7 +39,7 @@ SELECT coalesce(drop_oldest_day((now() - @retention::interval)::date), 'epoch'):
 SELECT set_config('lock_timeout', @timeout::text, true);
 
 -- name: ListIdleFlows :many
--- ListIdleFlows returns flows of hosts without activity for a long time.
+-- ListIdleFlows returns flows of hosts that have had no activity for a long time.
 SELECT f.flow_id
 FROM flow f
 LEFT JOIN LATERAL (SELECT last_delivered_at, last_failed_at FROM flow_health
