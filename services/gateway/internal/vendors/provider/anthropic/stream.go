@@ -42,7 +42,7 @@ type stream struct {
 	// kept is thinking that waits for its call; block is the thinking block that is being received.
 	kept  Thinking
 	block thinkingBlock
-	// sources are those of the text block that is being received.
+	// sources collects the sources of the text block that is being received.
 	sources cited
 	// thought is the number of bytes of thinking and of sources received, of which charged were charged to hold.
 	thought, charged int
