@@ -24,7 +24,7 @@ func (f *File) Type() string {
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
-// IsText reports whether the media type of a document in a data: URI is that of a text. It doesn't look at the content.
+// IsText reports whether a document in a data: URI has the media type of a text. It doesn't look at the content.
 func (f *File) IsText() bool {
 	kind := f.Type()
 	return strings.HasPrefix(kind, "text/") || textTypes[kind] || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml")

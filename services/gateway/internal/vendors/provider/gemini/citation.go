@@ -44,7 +44,7 @@ func grounding(metadata gjson.Result) (found []provider.Citation) {
 	return found
 }
 
-// maxCitations bounds the sources of an answer, in bytes.
+// maxCitations is how many bytes of citations with a place grounding collects before it stops.
 const maxCitations = 4 << 20
 
 // recitations returns the sources that an answer recites, with places in bytes. Source: Gemini API reference,

@@ -53,14 +53,14 @@ func picture(entry gjson.Result) string {
 	return wire.Text(of)
 }
 
-// addImage adds an image of a message.
+// addImage adds the image of an entry, if it has one.
 func (c *chunk) addImage(entry gjson.Result) {
 	if url := picture(entry); url != "" {
 		c.images = append(c.images, url)
 	}
 }
 
-// addAnnotation adds a source of a message.
+// addAnnotation adds the source of an annotation, if it has one.
 func (c *chunk) addAnnotation(annotation gjson.Result) {
 	if found, ok := citation(annotation); ok {
 		c.citations = append(c.citations, found)

@@ -40,7 +40,7 @@ const (
 	Single
 	// Constant keywords are sent as an enum of one value.
 	Constant
-	// Plain keywords are sent if they hold a value, or a list of values, that are neither objects nor lists.
+	// Plain keywords are sent if they hold a scalar or a list of scalars, and refused otherwise.
 	Plain
 	// FewItems keywords are sent with the values 0 and 1, and Described with others.
 	FewItems
@@ -243,7 +243,7 @@ func (c *converter) list(out []byte, list gjson.Result, depth int) []byte {
 	return append(out, ']')
 }
 
-// checkPlain refuses values that are objects or lists.
+// checkPlain refuses an object, and a list that contains objects or lists.
 func (c *converter) checkPlain(value gjson.Result) {
 	nested := func(v gjson.Result) bool { return v.IsObject() || v.IsArray() }
 	if !value.IsArray() {
