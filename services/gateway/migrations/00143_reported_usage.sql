@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What the vendor reported where that was more than the request can use and less was billed, by the columns of the
--- buckets. Null where the report is billed as it is, or there was none.
+-- The vendor's report, by the columns of the buckets, where it was more than the request can use and less was billed.
+-- NULL if the report was billed unchanged, or if there was none.
 ALTER TABLE ledger_entry ADD COLUMN reported_usage jsonb;
 
 -- +goose Down

@@ -17,7 +17,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/adapter"
 )
 
-// answersPolicy has a provider of each dialect whose answers are in answersOf, and one that wants its reasoning back.
+// answersPolicy has a provider for each dialect in answersOf, and providers that differ in how they take reasoning
+// back.
 const answersPolicy = `
 default_model: openai/m
 providers:
@@ -29,14 +30,14 @@ providers:
   - {name: gemini, dialect: gemini, base_url: %[1]s, key_file: first.key, models: [m]}
 `
 
-// answer kinds of the matrix.
+// Kinds of answers in the matrix.
 const (
 	kindCall     = "a forced call"
 	kindCitation = "citations"
 	kindImage    = "an image"
 )
 
-// vendorAnswer is an answer in a vendor's form: whole, and as the data of its events.
+// vendorAnswer is an answer in a vendor's form: whole, and as the data of stream events.
 type vendorAnswer struct {
 	whole  string
 	events []string
@@ -48,7 +49,7 @@ const (
 	usageGM = `"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":7}`
 )
 
-// answersOf are the answers of each dialect of chats by their kind. A dialect without one of a kind has no form for it.
+// answersOf holds the answers of each chat dialect by kind. A kind is missing if the dialect has no form for it.
 var answersOf = map[string]map[string]vendorAnswer{
 	"openai": {
 		kindCall: {
@@ -118,10 +119,10 @@ var answersOf = map[string]map[string]vendorAnswer{
 	},
 }
 
-// elsewhere are the dialects whose answers the tests of their packages convert: they need keys of a cloud, or make no chats.
+// elsewhere lists the dialects that their own packages test instead, because they need cloud credentials or don't chat.
 var elsewhere = []string{"bedrock", "vertex", "cohere", "sandbox"}
 
-// answers makes the vendor answer in the dialect of the path that is called.
+// answers makes the vendor answer in the dialect of the called path.
 func (b *bench) answers(kind string) {
 	b.vendor.mu.Lock()
 	defer b.vendor.mu.Unlock()
@@ -153,15 +154,15 @@ func (b *bench) answers(kind string) {
 	}
 }
 
-// chatFace is a face of chats. signs are what its answers of each kind hold, whole and streamed; an image has none where the
-// face has no form for it. native is the dialect that it relays.
+// chatFace is a face that serves chats. signs holds, by kind, texts that its answers must contain, whole and streamed;
+// images have none if the face has no form for them. native is the dialect that the face relays.
 type chatFace struct {
 	native string
 	ask    func(t *testing.T, b *bench, model string, stream bool) answer
 	signs  map[string][]string
 }
 
-// overGRPC asks over gRPC, and returns the messages as JSON.
+// overGRPC sends the request over gRPC and returns the messages as JSON.
 func overGRPC(t *testing.T, b *bench, model string, stream bool) answer {
 	t.Helper()
 	client, md := b.client()
@@ -193,7 +194,7 @@ func overGRPC(t *testing.T, b *bench, model string, stream bool) answer {
 	}
 }
 
-// compacted removes the blanks that protojson adds at random.
+// compacted removes the spaces that protojson adds at random.
 func compacted(text []byte) string { return gjson.GetBytes(text, "@ugly").Raw }
 
 func posts(path, rest string) func(t *testing.T, b *bench, model string, stream bool) answer {
@@ -242,8 +243,8 @@ var chatFaces = map[string]chatFace{
 	}},
 }
 
-// What a vendor of any dialect answers, and is paid for, is in the answer of every face, whole and streamed. A face that has
-// no form for it says so.
+// Every face returns everything that a vendor of any dialect answered and is paid for, whole and streamed. A face
+// without a form for it returns an error.
 func TestAnswersOnEveryFace(t *testing.T) {
 	for _, name := range strings.FieldsFunc(adapter.Names(), func(c rune) bool { return c == ',' || c == ' ' }) {
 		if _, ok := answersOf[name]; !ok && name != "or" && !slices.Contains(elsewhere, name) {
@@ -272,7 +273,7 @@ func (f chatFace) check(t *testing.T, b *bench, form, kind string, stream bool) 
 	t.Helper()
 	got := f.ask(t, b, form+"/m", stream)
 	switch signs := f.signs[kind]; {
-	case f.native == form: // The vendor's own words.
+	case f.native == form: // The vendor's answer is relayed.
 		answer := answersOf[form][kind]
 		if !stream && got.body != "" && !strings.Contains(got.body, answer.whole[1:40]) {
 			t.Errorf("relayed %s", got.body)

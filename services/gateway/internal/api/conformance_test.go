@@ -154,7 +154,7 @@ func message(t *testing.T, m proto.Message) map[string]any {
 			}
 		}
 	}
-	for _, name := range []string{"citations", "images"} { // Absent on the JSON face if there are none.
+	for _, name := range []string{"citations", "images"} { // The JSON face omits them if empty.
 		if list, _ := out[name].([]any); len(list) == 0 {
 			delete(out, name)
 		}

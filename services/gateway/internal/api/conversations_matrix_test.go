@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// sentFor posts a request of a path and returns what the vendor got.
+// sentFor posts body to path and returns what the vendor got.
 func (b *bench) sentFor(t *testing.T, path, body string) string {
 	t.Helper()
 	got := b.say(t, "POST", path, body)
@@ -19,7 +19,7 @@ func (b *bench) sentFor(t *testing.T, path, body string) string {
 	return b.vendor.last()
 }
 
-// Texts that a caller wrote apart stay apart at every dialect: as parts, or on lines of their own. A document keeps its
+// Separate texts of a caller stay separate in every dialect: as parts, or on separate lines. A document keeps its
 // title.
 func TestTextsStayApart(t *testing.T) {
 	b := setupWith(t, answersPolicy)
@@ -63,7 +63,7 @@ func TestTextsStayApart(t *testing.T) {
 	}
 }
 
-// The texts of a tool's result stay apart, too.
+// The texts of a tool's result stay separate too.
 func TestTextsOfResultsStayApart(t *testing.T) {
 	b := setupWith(t, answersPolicy)
 	b.answers(kindCitation)
@@ -77,7 +77,7 @@ func TestTextsOfResultsStayApart(t *testing.T) {
 	}
 }
 
-// A late instruction stays at its place: only what comes before the conversation is in the system prompt.
+// A late system message stays in its place: only those before the conversation are in the system prompt.
 func TestLateInstructionsStay(t *testing.T) {
 	b := setupWith(t, answersPolicy)
 	b.answers(kindCitation)
@@ -105,8 +105,8 @@ func TestLateInstructionsStay(t *testing.T) {
 	}
 }
 
-// The type that an image's bytes show is sent, whatever its caller claims, at every dialect and in bodies that go out as they
-// came.
+// Images are sent with the type that their bytes show, whatever the caller claims, in every dialect and in relayed
+// bodies.
 func TestImagesAreSentByTheirTrueType(t *testing.T) {
 	b := setupWith(t, answersPolicy)
 	b.answers(kindCitation)

@@ -104,7 +104,7 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	return r, nil
 }
 
-// hints returns the settings of a message that some vendors or models refuse.
+// hints returns the settings in a request that some vendors or models refuse.
 func hints(m *gatewayv1.LlmRequest) (fields []provider.HintField) {
 	for _, f := range []struct {
 		set  bool
@@ -123,7 +123,7 @@ func hints(m *gatewayv1.LlmRequest) (fields []provider.HintField) {
 	return fields
 }
 
-// stateHints returns the opaque state of calls as hints: only some providers take it.
+// stateHints returns a hint for the opaque state of tool calls, which only some providers accept.
 func stateHints(chat *provider.Chat) []provider.HintField {
 	var states dialect.Chat
 	for i := range chat.Messages {

@@ -165,7 +165,7 @@ func (k kindOfProvider) sends(t *testing.T, chat provider.Chat) (string, bool) {
 	return wire.sent, wire.sent != ""
 }
 
-// ignores reports whether a provider of the kind serves without a setting of the chat.
+// ignores reports whether a provider of this kind serves the chat but leaves a setting out.
 func (k kindOfProvider) ignores(with *dialect.Chat) bool {
 	of, _ := adapter.Find(k.dialect)
 	chat, terms := with.Chat, of.TermsOf(k.model)

@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// geminiModels is the path of Google's API; the method of a model follows a colon. Google's SDKs call geminiStable by
-// default since version 3 of @google/genai, geminiModels before.
+// Paths of Google's API; a model's method follows a colon. @google/genai calls geminiStable by default from version 3
+// on, and geminiModels before.
 const (
 	geminiModels = "/v1beta/models"
 	geminiStable = "/v1/models"
@@ -42,8 +42,8 @@ func (s *inferenceServer) mountGemini(server *rpc.Server) {
 	server.Handle("GET", geminiModels, list, s.serveModels)
 }
 
-// isGemini reports whether a request without a named dialect has Google's form: by its path, or on the paths that list
-// models for all dialects by a header that only Google's SDKs send.
+// isGemini reports whether a request that names no dialect is in Google's form. Its path decides; on the shared paths
+// that list models, a header that only Google's SDKs send does.
 func isGemini(r *http.Request) bool {
 	path := r.URL.Path
 	if path == geminiModels || strings.HasPrefix(path, geminiModels+"/") {

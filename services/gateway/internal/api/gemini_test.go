@@ -162,8 +162,8 @@ func TestGeminiElsewhere(t *testing.T) {
 	}
 }
 
-// Google's dialect is known by the paths of its face, by what the edge says, and by the headers of Google's SDKs on the
-// paths that all dialects share.
+// DialectOf recognizes Google's dialect by the paths of its face, by the dialect that the edge names, and on shared
+// paths by the headers of Google's SDKs.
 func TestGeminiDialect(t *testing.T) {
 	for _, tt := range []struct {
 		method, path, header, want string

@@ -77,7 +77,8 @@ func TestKeyBudgetOfEveryFace(t *testing.T) {
 	}
 }
 
-// A refusal for the lack of budget names the field that limits the output, as the face has it, and a value that passes.
+// A refusal for lack of budget names the face's field that limits the output, and a value with which the request
+// passes.
 func TestBudgetNamesTheLimitThatFits(t *testing.T) {
 	b := setup(t)
 	const gemini = "/v1beta/models/sandbox:generateContent"

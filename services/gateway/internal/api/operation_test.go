@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// The contract lists every operation that the ledger bills, since the edge's plans hold calls by that list.
+// The contract lists every operation that the ledger bills, because the edge's plans use that list.
 func TestContractListsBilledOperations(t *testing.T) {
 	want := []string{"unspecified", ledger.OperationTool, ledger.OperationProbe}
 	for _, operation := range provider.Operations() {

@@ -51,8 +51,8 @@ var rawHeaders = []string{
 	headerApproval, headerDeployment, "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 }
 
-// rawOfHTTP returns a request of the JSON face as it came, without headers that seem to hold a key: those that the face
-// reads are refused, others have no effect.
+// rawOfHTTP returns a request of the JSON face unchanged, except that it leaves out headers that seem to hold a key. If
+// the face reads such a header, it refuses the request; otherwise the header has no effect.
 func rawOfHTTP(r *http.Request, form string) trace.RawRequest {
 	raw := trace.RawRequest{Form: form, Body: rpc.Body(r)}
 	for _, name := range rawHeaders {

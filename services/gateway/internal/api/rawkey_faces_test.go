@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// bodiesOfFaces are requests of each face without their closing brace.
+// bodiesOfFaces holds a request body for each path, without its closing brace.
 var bodiesOfFaces = map[string]string{
 	completions:                              `{"model":"sandbox",` + messages,
 	messagesPath:                             `{"model":"sandbox","max_tokens":9,` + messages,
@@ -25,8 +25,8 @@ var bodiesOfFaces = map[string]string{
 	"/openai/deployments/sandbox/chat/completions?api-version=2024-10-21": `{` + messages,
 }
 
-// A raw key in a field that controls a request is refused on every face, known field or not, and is in no packet, log
-// or answer. A strict face refuses unknown fields whatever they hold.
+// Every face refuses a raw key in a field that controls a request, whether it knows the field or not, and the key
+// appears in no packet, log or answer. A strict face refuses unknown fields whatever they hold.
 func TestRawKeysInControlFieldsOfEveryFace(t *testing.T) {
 	b := setup(t)
 	escaped := strings.Replace(strayKey, "sk-", `\u0073k-`, 1)
@@ -48,14 +48,15 @@ func TestRawKeysInControlFieldsOfEveryFace(t *testing.T) {
 		}
 		for _, header := range []string{"Anthropic-Version", "Anthropic-Beta", "Openai-Beta", "X-Run-Id", "X-User-Id", "X-Switchyard-Provider", "X-Switchyard-Tags"} {
 			if (strings.Contains(path, "count_tokens") || path == "/v1/embeddings") && header != "X-Run-Id" && header != "X-User-Id" {
-				continue // They aren't read there, nor kept.
+				continue // These paths neither read nor keep them.
 			}
 			if status, text := v.say(t, http.MethodPost, path, body+"}", header, strayKey); status != http.StatusBadRequest {
 				t.Errorf("POST %s with the header %s: %d %s", path, header, status, text)
 			}
 		}
 	}
-	for i, path := range []string{chatPath, completions, messagesPath} { // Headers that these don't read are not kept.
+	// A face doesn't keep headers that it doesn't read.
+	for i, path := range []string{chatPath, completions, messagesPath} {
 		id := fmt.Sprintf("req-header-%d", i)
 		header := []string{"Anthropic-Version", "Openai-Beta", "X-Switchyard-Cache"}[i]
 		body := strings.Replace(bodiesOfFaces[messagesPath], `{`, `{"stop":[],`, 1)

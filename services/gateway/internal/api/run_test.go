@@ -212,7 +212,7 @@ func TestRevoke(t *testing.T) {
 	}
 	revoked := revoke("ada").fields(t, http.StatusOK)
 	has(t, revoked, map[string]any{"status": "revoked", "revoked_by": "ada", "revoke_reason": "runaway"})
-	text := readAll(t, resp.Body) // The vendor's answer has no end.
+	text := readAll(t, resp.Body) // The vendor's answer never ends by itself.
 	if !strings.Contains(text, "event: error") || !strings.Contains(text, `"error":"run_revoked"`) {
 		t.Errorf("the stream has no error run_revoked: %s", text)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// thinks makes the vendor answer with reasoning and a call, whole or streamed. members hold the reasoning.
+// thinks makes the vendor answer with reasoning and a call, whole or streamed. members is the JSON with the reasoning.
 func (b *bench) thinks(members string) {
 	b.vendor.mu.Lock()
 	defer b.vendor.mu.Unlock()
@@ -33,7 +33,7 @@ func (b *bench) thinks(members string) {
 	}
 }
 
-// toolLoop is a face's tool loop: the first request, and the next one with what the answer had and a result.
+// toolLoop is a face's tool loop: the first request, and the next one with the first answer and a tool result.
 type toolLoop struct {
 	first func(model string, stream bool) (path, body string)
 	next  func(t *testing.T, model, answer string) (path, body string)
@@ -53,7 +53,7 @@ func withStream(body string, stream bool) string {
 
 func isWhole(answer string) bool { return strings.HasPrefix(answer, "{") }
 
-// dataOf returns the data of a stream's events, each of which is JSON.
+// dataOf returns the JSON data of a stream's events.
 func dataOf(stream string) (events []gjson.Result) {
 	for line := range strings.Lines(stream) {
 		if data, ok := strings.CutPrefix(line, "data: {"); ok {
@@ -63,7 +63,7 @@ func dataOf(stream string) (events []gjson.Result) {
 	return events
 }
 
-// messagesContent returns the content of an answer of the Messages API, as an SDK puts a stream together.
+// messagesContent returns the content of a Messages answer. It assembles a stream as an SDK does.
 func messagesContent(answer string) string {
 	if isWhole(answer) {
 		return gjson.Get(answer, "content").Raw
@@ -89,7 +89,7 @@ func messagesContent(answer string) string {
 	return string(text)
 }
 
-// contentParts returns the parts of an answer of generateContent.
+// contentParts returns the parts of a generateContent answer.
 func contentParts(answer string) string {
 	if isWhole(answer) {
 		return gjson.Get(answer, "candidates.0.content.parts").Raw
@@ -103,7 +103,7 @@ func contentParts(answer string) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// responseObject returns the response object of an answer of the Responses API.
+// responseObject returns the response object of a Responses answer.
 func responseObject(answer string) gjson.Result {
 	if isWhole(answer) {
 		return gjson.Parse(answer)
@@ -216,12 +216,12 @@ var toolLoops = map[string]toolLoop{
 	},
 }
 
-// textLoops are the loops in which only the text of the reasoning comes back, not who wrote it.
+// textLoops names the loops in which only the reasoning's text comes back, not which provider wrote it.
 var textLoops = map[string]bool{"messages of an SDK that drops members": true, "responses without encrypted content": true}
 
-// The reasoning that led to a call goes back with it to the server that wrote it, in the member that the server knows, on
-// every face. Another server of the dialect gets it if it takes the reasoning of others; every other provider serves
-// without, and the answer says so.
+// On every face, the reasoning that led to a call goes back to the server that wrote it, in that server's member.
+// Another server of the dialect gets it if it accepts others' reasoning. All other providers serve without it, and the
+// answer says so.
 func TestReasoningReturnsToItsServer(t *testing.T) {
 	b := setupWith(t, answersPolicy)
 	const (
@@ -243,7 +243,7 @@ func TestReasoningReturnsToItsServer(t *testing.T) {
 		for name, loop := range toolLoops {
 			for _, stream := range []bool{false, true} {
 				if stream && name == "JSON" || textLoops[name] && (c.want == signature || c.first == "plain") {
-					continue // A client of its own joins deltas; and who wrote a text is not known.
+					continue // JSON streams have no SDK to join deltas, and textLoops don't keep the provider.
 				}
 				t.Run(c.first+" to "+c.next+" on "+name+": "+c.written[:12], func(t *testing.T) {
 					b.thinks(c.written)
@@ -273,7 +273,7 @@ func TestReasoningReturnsToItsServer(t *testing.T) {
 	}
 }
 
-// A server that refuses calls without reasoning gets a blank for calls that others made.
+// A server that refuses calls without reasoning gets a blank as the reasoning of calls that others made.
 func TestCallsWithoutReasoning(t *testing.T) {
 	b := setupWith(t, answersPolicy)
 	b.thinks(`"reasoning_content":"Hm."`)

@@ -20,8 +20,8 @@ providers:
 goals: {quality: [f2/m, f1/m]}
 `
 
-// A vendor that refuses a request for what it lacks is a reason for the next host of the model, and none against the
-// vendor. What the caller did wrong stays the caller's.
+// If a vendor refuses a request for what the vendor lacks, the model's next host is tried, and the refusal doesn't
+// count against the vendor. A caller's mistake is still returned to the caller.
 func TestVendorsLackIsNoFaultOfTheCaller(t *testing.T) {
 	b := setupWith(t, lackPolicy)
 	refuse := func(text string) {
@@ -44,7 +44,7 @@ func TestVendorsLackIsNoFaultOfTheCaller(t *testing.T) {
 		messagesPath:                          `{"model":"f2/m",` + anthropicMsg + `}`,
 	}
 	refuse("output_config.format.schema: properties maximum, minimum are not supported")
-	for range 3 { // More often than a circuit takes.
+	for range 3 { // More failures than open a circuit.
 		for path, body := range faces {
 			before := b.vendor.count()
 			got := b.say(t, "POST", path, body)
@@ -62,7 +62,7 @@ func TestVendorsLackIsNoFaultOfTheCaller(t *testing.T) {
 	}
 }
 
-// The calls of a stream have the caller's names, on every face that streams.
+// Streamed calls have the caller's function names on every face that streams.
 func TestNamesOfStreams(t *testing.T) {
 	const name = "devserver.stop"
 	b := setupWith(t, limitsPolicy())
@@ -76,7 +76,7 @@ func TestNamesOfStreams(t *testing.T) {
 	b.vendor.mu.Unlock()
 	q := question{tool: name, parameters: `{"type":"object"}`}
 	for face, write := range limitedFaces {
-		if face == "openai" { // Relayed as it came.
+		if face == "openai" { // The body is relayed.
 			continue
 		}
 		path, body := write("openai/gpt-4o", &q)

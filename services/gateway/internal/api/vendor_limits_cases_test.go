@@ -17,7 +17,7 @@ func requestText(r *http.Request) string {
 	return string(text)
 }
 
-// named are a setting's names on each face.
+// names reports whether the answer names a setting as ignored, under the name that the face has for it.
 func (e *exchange) names(setting string) bool {
 	contract := map[string]map[string]string{
 		"top_p":       {"gemini": "generationConfig.topP"},
@@ -27,7 +27,7 @@ func (e *exchange) names(setting string) bool {
 	return slices.Contains(e.ignored(), or(contract[setting][e.face], setting))
 }
 
-// Settings of sampling reach the models that take them, and are named where they don't.
+// Sampling settings reach the models that accept them. For other models the answer names them as ignored.
 func TestLimitsOfSampling(t *testing.T) {
 	b := limitsBench(t)
 	eachLimit(t, b, question{temperature: "0.3", topP: "0.5"}, func(e *exchange) {
@@ -64,7 +64,8 @@ func TestLimitsOfBlanks(t *testing.T) {
 	})
 }
 
-// The name of a function reaches a vendor in its own form, everywhere in the request, and the caller gets its name back.
+// A function's name is sent in a form that the vendor accepts, the same everywhere in the request, and the answer has
+// the caller's name.
 func TestLimitsOfNames(t *testing.T) {
 	b := limitsBench(t)
 	taken := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
@@ -91,7 +92,7 @@ func TestLimitsOfNames(t *testing.T) {
 	}
 }
 
-// Results come directly behind their calls, and the notice behind them.
+// Results are sent directly after their calls, and the notice after the results.
 func TestLimitsOfOrder(t *testing.T) {
 	b := limitsBench(t)
 	eachLimit(t, b, question{tool: "f", called: true}, func(e *exchange) {
@@ -103,7 +104,8 @@ func TestLimitsOfOrder(t *testing.T) {
 	})
 }
 
-// A text reaches each vendor as one that it reads; what it can't read is refused before it is sent.
+// A text document is sent in a form that the vendor reads. A document that it can't read is refused before anything is
+// sent.
 func TestLimitsOfDocuments(t *testing.T) {
 	b := limitsBench(t)
 	data := base64.StdEncoding.EncodeToString([]byte("a,b\n1,2"))
@@ -130,8 +132,8 @@ func TestLimitsOfDocuments(t *testing.T) {
 	})
 }
 
-// A strict schema reaches each vendor as far as it enforces it, with the rest in descriptions; a recursive one is refused
-// by those that have none.
+// Each vendor gets the part of a strict schema that it enforces, and the rest in descriptions. A recursive schema is
+// refused for vendors that don't accept one.
 func TestLimitsOfSchemas(t *testing.T) {
 	b := limitsBench(t)
 	const bounded = `{"type":"object","properties":{"score":{"type":"integer","minimum":1,"maximum":10}},"required":["score"],"additionalProperties":false}`
@@ -139,7 +141,7 @@ func TestLimitsOfSchemas(t *testing.T) {
 	describes := func(e *exchange) {
 		sent := strings.ReplaceAll(e.sent, `\"`, `"`)
 		described, bounds := strings.Contains(sent, "minimum: 1, maximum: 10"), strings.Contains(sent, `"minimum":1`)
-		if e.is("opus-4-2025") { // It enforces none: the schema of a tool is a hint, and that of an answer is refused.
+		if e.is("opus-4-2025") { // It enforces no schemas: a tool's is a hint, a response's is refused.
 			if (e.status == 200) != bounds {
 				e.t.Error("want a refusal, or the schema as it came")
 			}
@@ -158,7 +160,7 @@ func TestLimitsOfSchemas(t *testing.T) {
 	})
 }
 
-// Reasoning that something else in the request excludes is named.
+// If something else in the request excludes reasoning, the answer names reasoning as ignored.
 func TestLimitsOfReasoning(t *testing.T) {
 	b := limitsBench(t)
 	for name, q := range map[string]question{

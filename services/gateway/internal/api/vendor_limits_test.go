@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// limited are models with limits of their own, by the dialect of their provider, which has the same name. Every dialect
-// that chats has some.
+// limited lists models that differ in their limits, by dialect. The dialect's provider has the dialect's name. Every
+// dialect that chats has some models here.
 var limited = map[string][]string{
 	"openai":    {"gpt-4o", "gpt-5"},
 	"anthropic": {"claude-sonnet-5", "claude-sonnet-4-5-20250929", "claude-opus-4-20250514"},
@@ -24,10 +24,10 @@ var limited = map[string][]string{
 	"vertex":    {"claude-opus-4-1@20250805", "claude-sonnet-5", "gemini-2.5-flash"},
 }
 
-// uncalled are dialects that chat, but with no vendor.
+// uncalled lists dialects that chat without calling a vendor.
 var uncalled = []string{"sandbox"}
 
-// limitsPolicy returns a policy with a provider of each dialect.
+// limitsPolicy returns a policy with a provider for each dialect in limited.
 func limitsPolicy() string {
 	var text strings.Builder
 	text.WriteString("default_model: openai/gpt-4o\nproviders:\n")
@@ -41,19 +41,19 @@ func limitsPolicy() string {
 	return text.String()
 }
 
-// question is a request that each face can write.
+// question is a request that every face can express.
 type question struct {
 	temperature, topP, maxTokens, stop, effort string
 	system, prefill                            string
-	// tool is a function's name, parameters its schema. called reports whether the conversation has a call of it, behind
-	// which a notice stands before the result. forced reports whether it must be called.
+	// tool is a function's name, parameters its schema. called adds a call of it to the conversation, with a notice
+	// between the call and its result. forced demands a call of it.
 	tool, parameters       string
 	strict, called, forced bool
 	schema                 string
 	document, data         string
 }
 
-// member returns a member of an object, with a comma behind it; nothing without a value.
+// member returns a JSON member with a trailing comma; empty without a value.
 func member(name, value string) string {
 	if value == "" {
 		return ""
@@ -68,11 +68,11 @@ func when(is bool, text string) string {
 	return ""
 }
 
-// limitedFaces write a question for a model. Every face of an SDK and both faces of the contract are among them.
+// limitedFaces holds a function for each SDK face and for the contract's JSON face that writes a question for a model.
 var limitedFaces = map[string]func(model string, q *question) (path, body string){
 	"http": func(model string, q *question) (string, string) {
 		if q.document != "" {
-			return "", "" // The contract has none.
+			return "", "" // The contract has no documents.
 		}
 		return chatPath, fmt.Sprintf(`{"model":%q,"allow_substitution":false,%s%s}`, model, when(q.effort != "", fmt.Sprintf(`"reasoning":{"effort":%q},`, q.effort)), q.chat("system"))
 	},
@@ -84,7 +84,7 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 			`{"role":"user","content":[{"type":"text","text":"notice"},{"type":"tool_result","tool_use_id":"c1","content":"result"}]}`) +
 			when(!q.called, `{"role":"user","content":"u"}`) + when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
 		if q.document != "" {
-			return "", "" // Texts have a source of their own, and other types none.
+			return "", "" // This face has another source for texts, and none for other types.
 		}
 		return messagesPath, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"max_tokens":%s,%s%s%s%s%s%s%s%s"messages":[%s]}`, model, or(q.maxTokens, "9000"),
 			member("temperature", q.temperature), member("top_p", q.topP), member("stop_sequences", q.stop), member("system", quoted(q.system)),
@@ -98,7 +98,7 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 			when(q.document != "", `,{"role":"user","content":[{"type":"input_file","filename":"a.txt","file_data":"data:`+q.document+`;base64,`+q.data+`"}]}`) +
 			when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
 		if q.stop != "" {
-			return "", "" // The form has none.
+			return "", "" // The Responses API has no stop sequences.
 		}
 		return responsesPath, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"store":false,%s%s%s%s%s%s%s%s"input":[%s]}`, model,
 			member("temperature", q.temperature), member("top_p", q.topP), member("max_output_tokens", q.maxTokens), member("instructions", quoted(q.system)),
@@ -113,7 +113,7 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 				`{"role":"user","parts":[{"text":"notice"},{"functionResponse":{"id":"c1","name":"`+q.tool+`","response":{"output":"result"}}}]}`) +
 			when(q.prefill != "", `,{"role":"model","parts":[{"text":"`+q.prefill+`"}]}`)
 		if q.schema != "" || q.strict {
-			return "", "" // Nothing is strict in this form.
+			return "", "" // Google's form has nothing strict.
 		}
 		settings := strings.TrimSuffix(member("temperature", q.temperature)+member("topP", q.topP)+member("maxOutputTokens", q.maxTokens)+member("stopSequences", q.stop)+
 			when(q.effort != "", fmt.Sprintf(`"thinkingConfig":{"thinkingLevel":%q},`, strings.ToUpper(q.effort))), ",")
@@ -124,7 +124,7 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 	},
 }
 
-// chat returns what the contract and OpenAI's chats have in common.
+// chat returns the members that the contract and OpenAI's chat completions share.
 func (q *question) chat(notice string) string {
 	content := `{"role":"user","content":"u"}`
 	if q.system != "" {
@@ -156,7 +156,8 @@ func quoted(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// limitedVendor answers each dialect: with a call of the function that it was offered, or with a text.
+// limitedVendor answers in the dialect of the path: with a call of the offered function, or with a text if there is
+// none.
 func limitedVendor(w http.ResponseWriter, r *http.Request) {
 	body := requestText(r)
 	name := sentName.FindStringSubmatch(body)
@@ -179,29 +180,29 @@ func limitedVendor(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sentName matches the name of the first function that a vendor is offered, in any dialect.
+// sentName matches the name of the first function in a request of any dialect.
 var sentName = regexp.MustCompile(`"(?:tools|functionDeclarations)":\[(?:\{"(?:toolSpec|functionDeclarations)":\[?|\{"type":"function","function":)?\{?"name":"([^"]+)"`)
 
-// exchange is what became of a question at a vendor.
+// exchange is a question that was sent over a face, with its answer.
 type exchange struct {
 	answer
 
 	t *testing.T
 
 	face, dialect, model string
-	// sent is the vendor's request; empty if it was not called.
+	// sent is the request that the vendor got; empty if it was not called.
 	sent string
 }
 
 func (e *exchange) claude() bool { return strings.Contains(e.model, "claude") }
 
-// version reports whether the model is one of a version of Claude.
+// is reports whether the name of the model contains one of versions.
 func (e *exchange) is(versions ...string) bool {
 	return slices.ContainsFunc(versions, func(v string) bool { return strings.Contains(e.model, v) })
 }
 
-// eachLimit asks every model over every face, unless the vendor takes the face's form as it came, and passes on what
-// became of it.
+// eachLimit sends q to every model over every face, except where the face's body is relayed, and calls check with each
+// exchange.
 func eachLimit(t *testing.T, b *bench, q question, check func(e *exchange)) {
 	t.Helper()
 	for name, models := range limited {
@@ -237,7 +238,7 @@ func limitsBench(t *testing.T) *bench {
 	return b
 }
 
-// Every dialect that chats is in the matrix, and every face that an SDK or the contract has.
+// The matrix covers every dialect that chats and every SDK face.
 func TestLimitsCoverAllDialectsAndFaces(t *testing.T) {
 	for name := range strings.FieldsFuncSeq(adapter.Names(), func(c rune) bool { return c == ',' || c == ' ' }) {
 		of, known := adapter.Find(name)
@@ -252,7 +253,7 @@ func TestLimitsCoverAllDialectsAndFaces(t *testing.T) {
 	}
 }
 
-// namesOf returns what an answer says was left out.
+// ignored returns the settings that the answer says were left out.
 func (e *exchange) ignored() []string {
 	return strings.Split(e.header.Get("X-Switchyard-Ignored"), ", ")
 }

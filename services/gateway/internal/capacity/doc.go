@@ -2,6 +2,6 @@
 // tokens per minute that all replicas share.
 //
 // It knows no product noun. Everything above it calls it: the vendor adapters before they hold an answer, the serving
-// pipeline before it calls a vendor. From the bottom up: memory gives each organization a share of the bytes of answers
-// and images; quota keeps calls within limits of tokens, and queues them.
+// pipeline before it calls a vendor. From the bottom up: memory limits each organization to a share of the bytes of
+// answers and images; quota keeps calls within token limits and queues them.
 package capacity

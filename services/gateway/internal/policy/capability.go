@@ -57,7 +57,7 @@ type Capabilities struct {
 	Operations []provider.Operation `yaml:"operations"`
 	// Features are the model's features; absent: all, an empty list: none.
 	Features *Feature `yaml:"features"`
-	// Sampling is which settings of sampling the model takes; absent: it follows from the model's name.
+	// Sampling says which sampling settings the model accepts; absent: the model's name decides.
 	Sampling SamplingSettings `yaml:"sampling"`
 	Limits   Limits           `yaml:"limits"`
 	// Dimensions are the possible lengths of its vectors.
@@ -68,15 +68,16 @@ type Capabilities struct {
 	ImageTokens int `yaml:"image_tokens"`
 }
 
-// SamplingSettings are which settings of sampling a model takes, by a name in the policy.
+// SamplingSettings names which sampling settings a model accepts: any, one or default; empty if the policy says
+// nothing.
 type SamplingSettings string
 
-// samplings are the names of SamplingSettings.
+// samplings maps each name of SamplingSettings to its meaning.
 var samplings = map[SamplingSettings]provider.Sampling{
 	"any": provider.SamplingAny, "one": provider.SamplingOne, "default": provider.SamplingDefault,
 }
 
-// override returns terms with the settings of sampling that the policy says.
+// override returns terms with the policy's sampling settings; terms stay unchanged if the policy says nothing.
 func (s SamplingSettings) override(terms provider.Terms) *provider.Terms {
 	if takes, known := samplings[s]; known {
 		terms.Sampling, terms.SamplesWithoutReasoning = takes, false

@@ -30,7 +30,7 @@ type Offer struct {
 	forms []string
 	// Hints are those that the provider takes for the model.
 	Hints provider.Hint
-	// Terms are what the vendor refuses for the model.
+	// Terms describes what the vendor refuses for the model.
 	Terms *provider.Terms
 	// relays are the APIs whose calls the provider relays.
 	relays []string

@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// A model's settings of sampling follow from its name, unless the policy says otherwise.
+// A model's name decides which sampling settings it accepts, unless the policy says otherwise.
 func TestSamplingOverridesTheName(t *testing.T) {
 	p := policytest.Parse(t, `
 default_model: a/claude-sonnet-5

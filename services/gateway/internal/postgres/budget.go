@@ -59,7 +59,8 @@ func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.
 	return r.withRoom(ctx, &c, r.reserve(ctx, replica, c))
 }
 
-// withRoom adds to a refusal for the lack of money what is left.
+// withRoom returns the refusal of a cost ceiling as a *budget.ShortError, which says what the ceilings leave. It
+// returns any other error unchanged.
 func (r *Reservations) withRoom(ctx context.Context, c *budget.Call, err error) error {
 	refusal, ok := errors.AsType[*apierr.Error](err)
 	if !ok || refusal == run.ErrCallsLeft || !slices.Contains(passing, refusal) {
@@ -70,7 +71,7 @@ func (r *Reservations) withRoom(ctx context.Context, c *budget.Call, err error) 
 		KeyOrigin: c.KeyOrigin, KeyCeilingCents: c.KeyBudget.CeilingCents, KeyPeriod: string(c.KeyBudget.Period),
 	})
 	if failed != nil {
-		return err // The refusal holds, whatever is left.
+		return err // The refusal holds without knowing what is left.
 	}
 	return &budget.ShortError{Refusal: refusal, Room: price.Pico(room)}
 }

@@ -78,7 +78,7 @@ func usageOf(r *dbsql.ListEntriesRow) (u provider.Usage) {
 	return u
 }
 
-// reportedOf returns the usage in a reported_usage column; nil for null.
+// reportedOf parses a reported_usage column; it returns nil for NULL and for an empty object.
 func reportedOf(text []byte) (*provider.Usage, error) {
 	var counts map[string]int64
 	if text != nil {
@@ -87,7 +87,7 @@ func reportedOf(text []byte) (*provider.Usage, error) {
 		}
 	}
 	if len(counts) == 0 {
-		return nil, nil //nolint:nilnil // Most entries have none.
+		return nil, nil //nolint:nilnil // Most entries have no reported usage.
 	}
 	u := new(provider.Usage)
 	for _, b := range provider.Buckets() {

@@ -109,7 +109,7 @@ func tagsJSON(tags map[string]string) any {
 	return tags
 }
 
-// columnReported is the column of the rare entries whose vendor reported more than is billed.
+// columnReported is copied only for batches with an entry whose vendor reported more than is billed, which is rare.
 const columnReported = "reported_usage"
 
 // entryColumns are the columns of an entryRow.

@@ -34,7 +34,8 @@ func TestFlippingDefinitionsAreBounded(t *testing.T) {
 	}
 }
 
-// The listing that is due for the longest is claimed, except those of organizations that have their share of workers.
+// Claim takes the listing that has been due for longest, except listings of organizations that already use their share
+// of workers.
 func TestToolListingClaimLeavesOrganizationsOut(t *testing.T) {
 	b := newToolBench(t)
 	for i, organization := range []string{"a", "a", "b"} {

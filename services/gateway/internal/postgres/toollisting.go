@@ -25,7 +25,7 @@ func NewToolListings(control *Control) *ToolListings { return &ToolListings{cont
 // Claim implements listing.Store.
 func (s *ToolListings) Claim(ctx context.Context, hold time.Duration, full []string) (listing.Claim, bool, error) {
 	row, err := dbsql.New(s.control.pool).ClaimToolListing(ctx, dbsql.ClaimToolListingParams{
-		HoldSeconds: hold.Seconds(), FullOrganizations: append([]string{}, full...), // Null would leave all out.
+		HoldSeconds: hold.Seconds(), FullOrganizations: append([]string{}, full...), // NULL excludes all.
 	})
 	return s.claimed(ctx, &row, err)
 }

@@ -32,6 +32,6 @@ func TestNotifier(t *testing.T) {
 	cancel()
 	group.Wait()
 	for range 1000 {
-		a.Notify() // Nothing receives it, and it doesn't block.
+		a.Notify() // Without a receiver Notify doesn't block.
 	}
 }

@@ -197,7 +197,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// The third of three replicas follows the two that see failures.
+// When two of three replicas see failures, the third follows them.
 func TestReplicasFollow(t *testing.T) {
 	client := testkit.Redis(t)
 	a, b, c := start(t, client), start(t, client), start(t, client)

@@ -42,7 +42,7 @@ type message struct {
 type block struct {
 	Type string  `json:"type"`
 	Text *string `json:"text,omitempty"`
-	// Citations are sources of the text.
+	// Citations lists the sources of Text.
 	Citations []citation `json:"citations,omitempty"`
 	// Thinking has a Signature, which is the gateway's own: the vendor of this dialect is never sent it.
 	Thinking  *string         `json:"thinking,omitempty"`
@@ -50,8 +50,8 @@ type block struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
-	// ExtraContent is opaque state of another vendor that must come back with the call. The text of its reasoning is in the
-	// thinking before it.
+	// ExtraContent is opaque state of another vendor that must come back with the call. Its reasoning text is left out,
+	// because the thinking block before it shows that text.
 	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
 

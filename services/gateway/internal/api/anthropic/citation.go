@@ -5,8 +5,8 @@ import (
 	vendor "switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 )
 
-// citation is a source of a text block that another vendor named: a page, or a document of the request. EncryptedIndex and
-// FileID are the gateway's mark: the vendor of this dialect is never sent the citation.
+// citation is a source that another vendor gave for a text block: a web page or a document in the request.
+// EncryptedIndex or FileID marks the citation as the gateway's, so that it is never sent to Anthropic.
 type citation struct {
 	Type           string  `json:"type"`
 	CitedText      string  `json:"cited_text"`
@@ -16,7 +16,7 @@ type citation struct {
 	*documentPlace
 }
 
-// documentPlace is where a passage is in a document, which other vendors don't say.
+// documentPlace locates a passage in a document. Index, Start and End stay 0, because other vendors don't report them.
 type documentPlace struct {
 	Index  int    `json:"document_index"`
 	Title  string `json:"document_title"`

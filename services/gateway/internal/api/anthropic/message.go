@@ -174,7 +174,7 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 	case known:
 	case kind == typeThinking || kind == "redacted_thinking":
 		err := dialect.Decode(path, raw, &p)
-		if p.Signature != vendor.OwnSignature { // Other vendors do without.
+		if p.Signature != vendor.OwnSignature { // Other vendors get no thinking.
 			r.chat.Ignores(kind)
 		}
 		return p, err
@@ -228,7 +228,8 @@ func (r *reader) document(path string, p part) (document provider.Part, ok bool,
 	return document, false, nil
 }
 
-// titled returns the text of a document so that it can be told from what the user says, with its title.
+// titled wraps a document's text in a document tag with its title, so that the model can tell it from the user's own
+// words.
 func titled(title, text string) string {
 	if title == "" {
 		return "<document>\n" + text + "\n</document>"

@@ -80,8 +80,8 @@ type stream struct {
 	thinking bool
 	calls    []*call
 	places   map[int]int
-	text     strings.Builder     // that came after a call
-	sources  []provider.Citation // of that text
+	text     strings.Builder     // text that arrived after a call
+	sources  []provider.Citation // sources that arrived after a call
 	frame    []byte
 	out      []byte
 }
@@ -118,7 +118,7 @@ func (s *stream) Event(e provider.Event) []byte {
 	return s.out
 }
 
-// cite adds sources to the text block that is open, or begins one for them. After a call they wait for the end.
+// cite adds sources to the open text block, or opens one for them. Sources that arrive after a call are written by End.
 func (s *stream) cite(sources []provider.Citation) {
 	if len(sources) == 0 {
 		return

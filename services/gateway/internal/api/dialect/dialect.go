@@ -67,8 +67,8 @@ type Chat struct {
 	// BoundTo lists the providers that made reasoning in the request which only they can read. Another provider of the
 	// dialect does without.
 	BoundTo []string
-	// BoundElsewhere is the field that holds reasoning which a vendor of another dialect made, and which only its own dialect
-	// can carry; empty for none. No provider of this one can read it.
+	// BoundElsewhere names a field with reasoning that providers of this dialect don't get; empty if there is none. An
+	// answer relayed from such a provider names the field as ignored.
 	BoundElsewhere string
 	// Compacted is the part of the conversation that a provider has in a shorter form of its own.
 	Compacted routing.Compacted
@@ -82,7 +82,7 @@ type Chat struct {
 	Writer Writer
 	// Reasoning reports whether the answer has a place for the reasoning of a model of any dialect.
 	Reasoning bool
-	// Images reports whether the answer has a place for images that a model makes in a chat.
+	// Images reports whether the answer has a place for images that the model generates.
 	Images bool
 	// Keeps reports whether the writer keeps a streamed answer until its end.
 	Keeps bool
@@ -151,8 +151,7 @@ func (c *Chat) Bound(name string) {
 	}
 }
 
-// states are the kinds of opaque state of calls, by the member that holds each. Those of a face's own dialect reach its
-// providers as they came.
+// states lists the kinds of opaque state in tool calls, by the member that holds each.
 var states = []struct {
 	name string
 	hint provider.Hint
@@ -160,8 +159,8 @@ var states = []struct {
 	{"anthropic", provider.HintSignedThinking}, {"google", provider.HintThoughtSignature}, {"openai", provider.HintReasoning},
 }
 
-// State records the opaque state of a call in a field, which only some dialects can carry. own is the kind that providers of
-// the face's dialect read; empty for none.
+// State records a tool call's opaque state, found in field, as a hint: only some dialects can carry it. own is the
+// member whose state providers of the face's dialect get unchanged, so it is not recorded; empty for none.
 func (c *Chat) State(field string, state json.RawMessage, own string) {
 	if len(state) == 0 {
 		return
@@ -176,7 +175,8 @@ func (c *Chat) State(field string, state json.RawMessage, own string) {
 	}
 }
 
-// Thought records a field with reasoning in plain text that an answer of this gateway had, and that led to some calls.
+// Thought records that field holds plain-text reasoning from an earlier answer of this gateway. calls are the tool
+// calls that the reasoning led to.
 func (c *Chat) Thought(field string, calls []provider.ToolCall) {
 	hint := provider.HintField{Kind: provider.HintReasoning, Name: field}
 	for i := range calls {

@@ -39,9 +39,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// Members are returned as they are in the body, whatever is between them and however many there are; a duplicate name
-// is found among many too.
-// Keys are refused in what controls a request, and left alone in what a model reads.
+// Parse refuses raw keys in members that control a request, but not in content that the model reads.
 func TestKeysInBodies(t *testing.T) {
 	const key, random = "sk-ant-api03-Zx81Qw27Rt63Yu94Po50", "Zq4Wn2Kd7Vb5Xm1Tg9Hs3Jf6Lc0Rp4Ye8Ua2Bi"
 	for body, refused := range map[string]string{
@@ -57,6 +55,8 @@ func TestKeysInBodies(t *testing.T) {
 	}
 }
 
+// Members are returned as they are in the body, whatever is between them and however many there are; a duplicate name
+// is found among many too.
 func TestObjectOfMany(t *testing.T) {
 	for _, n := range []int{1, 23, 24, 25, 200} {
 		var body strings.Builder

@@ -26,8 +26,8 @@ const (
 type Field struct {
 	Name  string
 	Class Class
-	// Hint is the kind under which other dialects have the hint too; 0 for none. A field that is read has one if some models
-	// refuse the setting.
+	// Hint is the kind under which other dialects have the hint too; 0 for none. A field of class Read has a Hint if
+	// some models refuse the setting.
 	Hint provider.Hint
 	// Defaults are the values, as JSON without spaces, that ask for what every provider does without being told.
 	Defaults []string

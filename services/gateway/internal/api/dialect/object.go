@@ -35,7 +35,7 @@ type member struct {
 const few = 24
 
 // Parse parses a request body. A duplicate name is refused: parsers differ in which one counts, so a provider might use
-// another value than was checked here. A raw key in a member that is no content is refused, too. The members share the
+// another value than was checked here. A raw key outside the content members is refused too. The members share the
 // body's bytes.
 func Parse(body []byte) (*Object, error) {
 	if jsoncheck.TooDeep(body) {
@@ -51,7 +51,7 @@ func Parse(body []byte) (*Object, error) {
 	return o, o.screenKeys()
 }
 
-// Members returns the members of JSON that is known to be valid and is a part of a body.
+// Members parses a part of a request body that is known to be valid JSON. Unlike Parse, it doesn't look for raw keys.
 func Members(body []byte) (*Object, error) {
 	parsed := gjson.ParseBytes(body)
 	if !parsed.IsObject() {

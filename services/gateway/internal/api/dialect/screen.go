@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// contentNames are the members of bodies that hold what a model reads or has to write, of every API. A key in them is
-// the caller's own text. The extension is left to the contract's rules.
+// contentNames lists the body members, of all APIs, whose content the model reads or whose format it must follow. Text
+// in them that looks like a key is the caller's own and is not refused. The contract's rules check the extension.
 var contentNames = []string{
 	"messages", "input", "prompt", "suffix", "instructions", "system", "contents", "content", "systemInstruction", "system_instruction",
 	"documents", "query", "tools", "functions", "response_format", "text", "prediction", "stop", "stop_sequences", "generationConfig",
@@ -19,12 +19,12 @@ var contentNames = []string{
 	"generateContentRequest", Extension,
 }
 
-// referenceNames are members that name something, in which every text that looks random is refused; in others, which
-// may be random, keys of a known form are.
+// referenceNames lists members that hold a name: any random-looking text in them is refused. Other members may hold
+// random text, so only keys of a known form are refused there.
 var referenceNames = []string{"byok", "api_key", "provider"}
 
-// screenKeys refuses a body with a raw key in a member that is no content, known to the face or not: bodies are kept for
-// replays, and unknown members are passed on.
+// screenKeys returns an error if a member outside contentNames holds a raw key. It also checks members that the face
+// doesn't know, because bodies are stored for replays and unknown members are passed on.
 func (o *Object) screenKeys() error {
 	for i := range o.members {
 		m := &o.members[i]
@@ -39,7 +39,8 @@ func (o *Object) screenKeys() error {
 	return nil
 }
 
-// holdsKey reports whether isKey says so of a text or name in a value. Its depth is that of the body, which is bounded.
+// holdsKey reports whether isKey matches any text or member name in value. The recursion is bounded because the body's
+// depth is.
 func holdsKey(value gjson.Result, isKey func(string) bool) (found bool) {
 	switch {
 	case value.Type == gjson.String:
@@ -53,7 +54,8 @@ func holdsKey(value gjson.Result, isKey func(string) bool) (found bool) {
 	return found
 }
 
-// refuseKey returns the refusal of a member with a raw key, by its name if that may be repeated.
+// refuseKey returns the error for a member that holds a raw key. The error names the member if the name is safe to
+// repeat.
 func refuseKey(name string) error {
 	if name == "byok" {
 		return byok.RefuseRawKey(name)

@@ -89,7 +89,7 @@ func (r *reader) content(path string, raw json.RawMessage) error {
 	if turn.Reasoning != "" {
 		r.chat.Thought("thought", turn.ToolCalls)
 	}
-	if len(turn.Content) > 0 || len(turn.ToolCalls) > 0 { // Thoughts alone are no turn.
+	if len(turn.Content) > 0 || len(turn.ToolCalls) > 0 { // A content with only thoughts is not a turn.
 		r.chat.Chat.Messages = append(r.chat.Chat.Messages, turn)
 	}
 	return nil
@@ -134,7 +134,7 @@ type part struct {
 	shared       bool
 	call, result json.RawMessage
 	signature    string
-	// thought is the text of a thought that this gateway's answer had.
+	// thought is the text of a thought from an earlier answer of this gateway.
 	thought string
 }
 
@@ -182,7 +182,7 @@ func (r *reader) part(path string, raw json.RawMessage) (p part, err error) {
 		p.thought = *text
 	case own:
 		r.chat.State("thoughtSignature", state, "google")
-	case p.signature != "": // Other vendors do without.
+	case p.signature != "": // Other vendors get no signature.
 		r.chat.Ignores("thoughtSignature")
 	case thought:
 		r.chat.Ignores("thought")

@@ -43,7 +43,7 @@ type candidate struct {
 	Content turn   `json:"content"`
 	Finish  string `json:"finishReason,omitempty"`
 	Index   int    `json:"index"`
-	// Grounding are the sources of the text.
+	// Grounding holds the text's sources.
 	Grounding *grounding `json:"groundingMetadata,omitempty"`
 }
 
@@ -52,7 +52,7 @@ type turn struct {
 	Role  string       `json:"role"`
 }
 
-// answerPart is a text, which is a thought if Thought is set, an image, or a call.
+// answerPart is a text (a thought if Thought is set), an image or a call.
 type answerPart struct {
 	Text    *string     `json:"text,omitempty"`
 	Thought bool        `json:"thought,omitempty"`

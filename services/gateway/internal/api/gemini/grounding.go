@@ -6,13 +6,13 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// grounding are the sources of an answer's text.
+// grounding holds the sources of an answer's text.
 type grounding struct {
 	Chunks   []groundingChunk `json:"groundingChunks"`
 	Supports []support        `json:"groundingSupports,omitempty"`
 }
 
-// groundingChunk is a page, or a document of the request.
+// groundingChunk is a source: a web page, or a document in the request.
 type groundingChunk struct {
 	Web       *webSource      `json:"web,omitempty"`
 	Retrieved *documentSource `json:"retrievedContext,omitempty"`
@@ -33,14 +33,14 @@ type support struct {
 	Chunks  []int   `json:"groundingChunkIndices"`
 }
 
-// segment is a part of the text, at its place in bytes.
+// segment is a byte range of the text.
 type segment struct {
 	Start int `json:"startIndex"`
 	End   int `json:"endIndex"`
 }
 
-// toGrounding returns the sources of an answer; nil for none. Without its text, which a stream doesn't keep, nothing says
-// which parts of it they support.
+// toGrounding returns the sources of an answer; nil if there are none. Streams pass no text, because they don't keep
+// it; the result then doesn't say which parts of the text each source supports.
 func toGrounding(text string, citations []provider.Citation) *grounding {
 	if len(citations) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func toGrounding(text string, citations []provider.Citation) *grounding {
 	return g
 }
 
-// imagePart returns an image that a model made: its bytes, or its URL.
+// imagePart returns the part of a generated image, given as a data: URI or a URL.
 func imagePart(uri string) answerPart {
 	kind, data, isData := strings.Cut(strings.TrimPrefix(uri, "data:"), ";base64,")
 	if !isData {

@@ -87,7 +87,7 @@ func (s *noticeStream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin starts the stream with an event whose id encodes the known state.
+// begin starts the stream: with mark, or with a comment for older clients.
 func (s *noticeStream) begin(events Events, known notice.State) {
 	s.mu.Lock()
 	s.events = events
@@ -97,8 +97,8 @@ func (s *noticeStream) begin(events Events, known notice.State) {
 	}
 }
 
-// mark sends the known state as the id of an event without data. It reports false for older clients, which would take
-// the event for a message.
+// mark sends an event without data whose id encodes the known state. For older clients, which would take the event for
+// a message, it sends nothing and returns false.
 func (s *noticeStream) mark(known notice.State) bool {
 	if s.session.Version != wire.Legacy20251125 {
 		return false

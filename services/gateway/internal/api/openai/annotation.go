@@ -2,8 +2,8 @@ package openai
 
 import "switchyard.dev/services/gateway/internal/vendors/provider"
 
-// annotation is a source of an answer's text: a page, or a document of the request. Only pages are in OpenAI's reference of
-// chats; documents have the form of its assistants.
+// annotation is a source of an answer's text: a web page or a document in the request. OpenAI's chat reference has only
+// pages; documents use the form of its Assistants API.
 type annotation struct {
 	Type string        `json:"type"`
 	URL  *urlCitation  `json:"url_citation,omitempty"`
@@ -36,7 +36,7 @@ func annotations(citations []provider.Citation) (out []annotation) {
 	return out
 }
 
-// picture is an image in an answer, in the form of OpenRouter.
+// picture is a generated image in OpenRouter's form.
 type picture struct {
 	Type     string `json:"type"`
 	ImageURL struct {
@@ -45,7 +45,7 @@ type picture struct {
 	Index int `json:"index"`
 }
 
-// pictures returns images of an answer, of which first came before.
+// pictures returns images as pictures. first is the number of images that the answer had before them.
 func pictures(urls []string, first int) []picture {
 	out := make([]picture, len(urls))
 	for i, url := range urls {

@@ -19,7 +19,7 @@ type message struct {
 	Refusal      *string         `json:"refusal"`
 	Audio        json.RawMessage `json:"audio"`
 	FunctionCall json.RawMessage `json:"function_call"`
-	// Reasoning of an earlier answer, as servers of the dialect name it.
+	// The reasoning of an earlier answer, under the names that servers of this dialect use.
 	ReasoningContent json.RawMessage `json:"reasoning_content"`
 	Reasoning        json.RawMessage `json:"reasoning"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
@@ -122,7 +122,7 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 	return out, err
 }
 
-// thought returns the reasoning that a message has.
+// thought returns the plain-text reasoning in a message and records its fields as hints.
 func (r *reader) thought(m message) (text string) {
 	for _, member := range []struct {
 		name string

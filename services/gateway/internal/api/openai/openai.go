@@ -46,7 +46,7 @@ type answer struct {
 	Role    string  `json:"role"`
 	Content *string `json:"content"`
 	Refusal *string `json:"refusal"`
-	// Annotations are sources of the content, Images what the model made beside it.
+	// Annotations are the sources of Content; Images are the images that the model generated.
 	Annotations []annotation `json:"annotations,omitempty"`
 	Images      []picture    `json:"images,omitempty"`
 	ToolCalls   []toolCall   `json:"tool_calls,omitempty"`

@@ -50,7 +50,7 @@ type stream struct {
 	// relayed and counted report whether provider chunks, and the provider's usage chunk, were sent; begun whether a
 	// new chunk was.
 	relayed, counted, begun bool
-	images                  int // that were sent
+	images                  int // number of images sent
 	frame, out              []byte
 }
 

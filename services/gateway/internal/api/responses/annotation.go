@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// urlCitation and fileCitation are sources of a text: pages, and documents of the request.
+// urlCitation and fileCitation are sources of a text: a web page and a document in the request.
 type urlCitation struct {
 	Type       string `json:"type"`
 	StartIndex int    `json:"start_index"`
@@ -25,7 +25,7 @@ type fileCitation struct {
 	Index    int    `json:"index"`
 }
 
-// annotation returns a source of a text that begins at a place of the answer's, in characters.
+// annotation returns the annotation of a text item. begin is where the item starts in the answer's text, in characters.
 func annotation(c provider.Citation, begin int) any {
 	start, end := max(c.Start-begin, 0), max(c.End-begin, 0)
 	if c.URL == "" {
@@ -42,7 +42,7 @@ func annotations(citations []provider.Citation) []any {
 	return out
 }
 
-// imageItem is an image that a model made.
+// imageItem is the output item of a generated image.
 type imageItem struct {
 	ID     string  `json:"id"`
 	Type   string  `json:"type"`
@@ -53,7 +53,7 @@ type imageItem struct {
 
 const typeImageCall = "image_generation_call"
 
-// newImage returns the item of an image: its base64 text, or its URL.
+// newImage returns the item of an image. Its result is the base64 text of a data: URI, or the URL.
 func newImage(id, uri string) imageItem {
 	item := imageItem{ID: id, Type: typeImageCall, Status: statusCompleted, Result: &uri}
 	kind, data, isData := strings.Cut(strings.TrimPrefix(uri, "data:image/"), ";base64,")
@@ -63,7 +63,7 @@ func newImage(id, uri string) imageItem {
 	return item
 }
 
-// image writes an image as an item.
+// image writes the events of an image item.
 func (s *stream) image(uri string) {
 	s.close(statusCompleted, "")
 	index, id := s.place(), newID("ig")
@@ -71,7 +71,7 @@ func (s *stream) image(uri string) {
 	s.items[index] = s.item("response.output_item.done", index, newImage(id, uri))
 }
 
-// annotate adds sources to the text that is written, or begins one for them.
+// annotate adds sources to the text item that is being written, or begins one for them.
 func (s *stream) annotate(citations []provider.Citation) {
 	if len(citations) == 0 {
 		return
@@ -93,5 +93,5 @@ func (s *stream) annotate(citations []provider.Citation) {
 	}
 }
 
-// written counts a text of the answer, in characters.
+// written adds the length of text to the characters of the answer.
 func (s *stream) written(text string) { s.characters += utf8.RuneCountInString(text) }

@@ -40,7 +40,7 @@ type conversation struct {
 	calls map[string]bool
 	// state is the opaque state of calls, by their ids, from reasoning items.
 	state map[string]json.RawMessage
-	// thought is the text of reasoning that belongs to the next turn of the assistant.
+	// thought is reasoning text that belongs to the assistant's next turn.
 	thought string
 	// images are those in results of tools, which follow the results as a message of the user.
 	images []provider.Part
@@ -273,8 +273,8 @@ func (r *reader) thought(it item) {
 	maps.Copy(r.input.state, state)
 }
 
-// thoughtText returns the text of reasoning that this gateway's answer had: a summary of a vendor's own stands for reasoning
-// that is not shown.
+// thoughtText returns the reasoning text of an item that this gateway wrote; empty for a vendor's own item, whose
+// summary only stands for reasoning that the vendor doesn't show.
 func (it *item) thoughtText() string {
 	if it.ID != "" && !strings.Contains(it.ID, vendor.OwnID) || it.EncryptedContent != "" {
 		return ""

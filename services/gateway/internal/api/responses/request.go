@@ -62,7 +62,7 @@ func Read(body []byte, header http.Header, from History) (*dialect.Chat, *Exchan
 	return r.chat, exchange, nil
 }
 
-// limitField limits the tokens of an answer.
+// limitField is the field that limits the output tokens.
 const limitField = "max_output_tokens"
 
 // betaHeader belongs to the body: it enables features that the body uses.

@@ -201,7 +201,7 @@ func TestAllowedTools(t *testing.T) {
 	}
 }
 
-// The name of a function within a namespace has both; a vendor that takes shorter ones gets a shorter one.
+// A function within a namespace is named after both. A vendor with a shorter limit gets a shortened name.
 func TestFunctionName(t *testing.T) {
 	if got := functionName("ns", "f"); got != "ns__f" {
 		t.Errorf("%q, want ns__f", got)

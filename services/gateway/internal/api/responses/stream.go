@@ -25,7 +25,7 @@ type stream struct {
 	items []json.RawMessage
 	// writing is the text or reasoning that grows now; nil for none.
 	writing *textItem
-	// characters is the length of the answer's text so far.
+	// characters is the length of the answer's text so far, in characters.
 	characters int
 	// calls are the calls in order, and places their positions by the stream's index. A call stays open until the end,
 	// since others may be continued in between.

@@ -14,7 +14,7 @@ type textItem struct {
 	index    int
 	text     []byte
 	prefix   []byte
-	// begin is where it is in the answer's text, in characters.
+	// begin is where the item starts in the answer's text, in characters.
 	begin       int
 	annotations []any
 }

@@ -47,7 +47,8 @@ type callable struct {
 // toolbox holds the caller's tools by the name of the function that stands for each at other vendors.
 type toolbox struct{ functions map[string]callable }
 
-// functionName returns the name of the function that stands for a tool: its own name or, within a namespace, both.
+// functionName returns the name of the function that stands for a tool: the tool's name or, within a namespace,
+// namespace__name.
 func functionName(namespace, name string) string {
 	if namespace == "" {
 		return name

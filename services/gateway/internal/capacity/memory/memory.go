@@ -85,7 +85,7 @@ func (b *Budget) Open(organization string, largest int64) *Hold {
 	return h
 }
 
-// Organization returns the organization that the request is of; empty for nil.
+// Organization returns the organization that made the request; empty for a nil Hold.
 func (h *Hold) Organization() string {
 	if h == nil {
 		return ""

@@ -19,8 +19,8 @@ const (
 	absentFor = 100 * time.Millisecond
 	// maxAbsent bounds the number of cached absences.
 	maxAbsent = 4096
-	// maxLookups bounds the number of concurrent lookups, lookupShare is the percentage of them that one organization may
-	// have.
+	// maxLookups bounds the number of concurrent lookups; lookupShare is the percentage of them that one organization
+	// may hold.
 	maxLookups, lookupShare = 4, 50
 )
 

@@ -35,7 +35,8 @@ type Identity struct {
 	source  Source
 	owner   string
 	warm    bool // renewed whether it is used or not
-	// organization is who has a share of the renewals; empty for the fleet.
+	// organization is whose share of the renewals the identity uses: the fingerprint for an identity of Own, which has
+	// a share to itself, and empty for the fleet.
 	organization string
 
 	present atomic.Pointer[granted]

@@ -35,7 +35,7 @@ type Manager struct {
 	exchanges metric.Int64Counter
 	// wake makes Run look again for what is due.
 	wake chan struct{}
-	// fleetTurns are those of the fleet's renewals, turns those of organizations'.
+	// fleetTurns bounds the concurrent renewals of the fleet's identities, turns those of organizations' identities.
 	fleetTurns, turns *fairshare.Pool
 
 	mu sync.Mutex
@@ -133,8 +133,8 @@ func (m *Manager) Own(c Config) (*Identity, error) { return m.identity(c, ownerO
 // KindOAuth is the kind of identities that are no cloud's: clients of OAuth at tool servers.
 const KindOAuth = "oauth"
 
-// Client returns the identity of an organization's client of OAuth with a source of its own; the same one for the same
-// name while something holds it. It is exchanged and renewed as those of Own.
+// Client returns the identity of an organization's OAuth client, which exchanges source. While something holds the
+// identity, the same name returns the same one. It is exchanged and renewed like the identities of Own.
 func (m *Manager) Client(organization, name string, source Source) *Identity {
 	k := key(sha256.Sum256([]byte(KindOAuth + "\x00" + name)))
 	m.mu.Lock()
@@ -166,7 +166,8 @@ func (m *Manager) identity(c Config, owner string, warm bool) (*Identity, error)
 	}
 	i := newIdentity(m, c, source, owner, warm)
 	if owner == ownerOwn {
-		i.organization = i.fingerprint // An organization has few of them, and the token servers are those of clouds.
+		// Each has its own share: an organization has few of them, and clouds run the token servers.
+		i.organization = i.fingerprint
 	}
 	m.identities[k] = weak.Make(i)
 	m.look()

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// renewers is the number of the fleet's identities that are renewed concurrently. As many of organizations are, and
-	// renewerShare percent of these may be of one organization.
+	// renewers bounds how many of the fleet's identities are renewed concurrently, and separately how many of the
+	// organizations'. One organization may use renewerShare percent of the latter.
 	renewers, renewerShare = 8, 25
 	// maxPause is the longest that Run waits before it looks again; minPause the shortest.
 	maxPause = time.Minute

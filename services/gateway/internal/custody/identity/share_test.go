@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Token servers of one organization that hang delay neither the fleet's renewals nor another organization's.
+// One organization's hanging token servers delay neither the fleet's renewals nor another organization's.
 func TestOrganizationHasItsShareOfRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fleet, acme, hostile := newTokenServer(time.Hour), newTokenServer(time.Hour), newTokenServer(time.Hour)
@@ -22,9 +22,9 @@ func TestOrganizationHasItsShareOfRenewals(t *testing.T) {
 			use(t, i)
 		}
 		hostile.mu.Lock()
-		hostile.takes = time.Hour // An exchange is given up after 20 s.
+		hostile.takes = time.Hour // An exchange times out after 20 s.
 		hostile.mu.Unlock()
-		time.Sleep(50 * time.Minute) // Renewals are due after 48.
+		time.Sleep(50 * time.Minute) // Renewals are due after 48 minutes.
 		for name, server := range map[string]*tokenServer{"the fleet's": fleet, "another organization's": acme} {
 			server.mu.Lock()
 			if n := len(server.times); n != 2 || server.times[n-1] > 48*time.Minute+time.Second {

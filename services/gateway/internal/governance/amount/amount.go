@@ -1,6 +1,6 @@
-// Package amount computes with exact amounts of money: whole numbers of pico-USD of any size, which are read from and
-// shown as decimal numbers of cents. Every number of cents that the gateway shows is made here, so that none has the
-// noise of binary fractions. It imports no other package of the gateway.
+// Package amount computes with exact amounts of money: integers in pico-USD of any size, which it reads from and
+// formats as decimal numbers of cents. The gateway formats every number of cents with this package, so that none shows
+// rounding errors of binary fractions. The package imports no other package of the gateway.
 package amount
 
 import (
@@ -17,9 +17,9 @@ import (
 type Amount struct{ pico big.Int }
 
 const (
-	// centDecimals is the number of decimals of a cent that pico-USD hold.
+	// centDecimals is the number of decimals of an amount in cents: 1e-10 cents are one pico-USD.
 	centDecimals = 10
-	// digits is how many significant digits a float64 holds of any decimal number.
+	// digits is the number of significant digits of a decimal that any float64 preserves.
 	digits = 15
 )
 
@@ -35,7 +35,7 @@ func Pico(n *big.Int) (a Amount) {
 	return a
 }
 
-// maxDigits bounds the length of an amount's text: 10^12 cents with ten decimals, and a sign.
+// maxDigits bounds the length of an amount's text in bytes: 10^12 cents with ten decimals and a sign fit.
 const maxDigits = 32
 
 // ParseCents reads a decimal number of cents, such as "-12.5", without passing through a float.
@@ -56,7 +56,7 @@ func ParseCents(text string) (Amount, error) {
 	return a, nil
 }
 
-// quote returns an amount quoted as it was written, if it is safe to repeat: the field may hold a raw key instead.
+// quote returns text in quotes if it is safe to repeat, or else "the amount": the field may hold a raw key instead.
 func quote(text string) string {
 	if screen.IsName(text) {
 		return strconv.Quote(text)
@@ -64,8 +64,9 @@ func quote(text string) string {
 	return "the amount"
 }
 
-// FromCents returns the decimal number of cents that was written for a float64: the shortest that reads back as it. It
-// refuses one with more digits than a float64 holds, which may have been another number.
+// FromCents returns the decimal number of cents that a caller wrote as cents: the shortest decimal that parses to the
+// same float64. It returns an error for more than 15 significant digits, because the caller may have written another
+// number.
 func FromCents(cents float64) (Amount, error) {
 	text := strconv.FormatFloat(cents, 'f', -1, 64)
 	a, err := ParseCents(text)
@@ -75,7 +76,7 @@ func FromCents(cents float64) (Amount, error) {
 	return a, err
 }
 
-// Nearest returns the amount of a number of cents that was computed or stored as a float64, in whole pico-USD.
+// Nearest returns a number of cents that was computed or stored as a float64, rounded to whole pico-USD.
 func Nearest(cents float64) Amount {
 	text := strconv.FormatFloat(Round(cents), 'f', -1, 64)
 	if _, fraction, _ := strings.Cut(text, "."); len(fraction) > centDecimals {
@@ -83,23 +84,23 @@ func Nearest(cents float64) Amount {
 	}
 	a, err := ParseCents(text)
 	if err != nil {
-		return Amount{} // No ceiling and no sum of the ledger is as large.
+		return Amount{} // Too large: no ceiling and no ledger sum gets here.
 	}
 	return a
 }
 
-// Cents returns the amount in cents for a field of the contract: exactly the float64 whose shortest decimal is the
-// amount, rounded to 15 significant digits. Up to 1,000 USD that is every pico-USD.
+// Cents returns the amount in cents for a field of the contract: the float64 whose shortest decimal is the amount,
+// rounded to 15 significant digits. Up to 1,000 USD no pico-USD is lost.
 func (a Amount) Cents() float64 {
 	cents, _ := new(big.Rat).SetFrac(&a.pico, big.NewInt(1e10)).Float64()
 	return Round(cents)
 }
 
-// Round returns the float64 whose shortest decimal is the one next to cents with 15 significant digits.
+// Round returns the float64 whose shortest decimal is cents rounded to 15 significant digits.
 func Round(cents float64) float64 {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(cents, 'g', digits, 64), 64)
 	if err != nil {
-		return cents // It is no finite number.
+		return cents // Infinity or not a number.
 	}
 	return rounded
 }

@@ -42,7 +42,7 @@ func TestParseCents(t *testing.T) {
 	}
 }
 
-// A number of cents on the wire is the exact decimal number: up to 1,000 USD to the pico-USD, beyond that in 15 digits.
+// A number of cents on the wire is the exact decimal: up to 1,000 USD to the pico-USD, beyond that with 15 digits.
 func TestCentsAreDecimals(t *testing.T) {
 	for text, want := range map[string]string{
 		"1.1449": "1.1449", "-0.3": "-0.3", "0.0000000001": "1e-10", "99999.9999999999": "99999.9999999999",
@@ -68,7 +68,7 @@ func TestCentsAreDecimals(t *testing.T) {
 	})
 }
 
-// What a float64 can't hold as it was written is refused.
+// FromCents refuses numbers that a float64 can't hold as written.
 func TestFromCents(t *testing.T) {
 	for _, refused := range []float64{1.1448999999999998, 0.30000000000000004, 12345678.901234567, 1e-11, 1e33} {
 		if a, err := FromCents(refused); err == nil {

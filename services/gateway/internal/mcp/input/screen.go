@@ -28,7 +28,8 @@ const (
 type Screen struct {
 	// Server is the id of the server, which messages begin with.
 	Server string
-	// URL reports whether the server may send callers to pages of an origin, as netguard.Origin returns it; nil for none.
+	// URL reports whether the server may send callers to pages of an origin, in the form that netguard.Origin returns;
+	// nil allows none.
 	URL func(origin string) bool
 	// ID is what an elicitation that opens a page is called, in revisions in which it needs a name; empty for none.
 	ID string

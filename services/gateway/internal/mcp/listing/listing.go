@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// workers is how many servers a replica lists at once, and share how many of them may be of one organization. Those
-	// that a caller asks for come on top.
+	// workers is how many servers a replica lists at once; share is how many of them may be one organization's.
+	// Listings that a caller asks for are not counted.
 	workers, share = 16, 4
 	// turnEvery is how often a replica looks for listings that are due, useEvery how often it reports uses.
 	turnEvery, useEvery = time.Second, 10 * time.Second
@@ -94,7 +94,8 @@ var ErrLost = errors.New("another replica lists the server")
 
 // Store stores listings.
 type Store interface {
-	// Claim gives the replica a listing that is due, of none of the organizations in full; false for none.
+	// Claim gives the replica a listing that is due, except listings of the organizations in full; false if there is
+	// none.
 	Claim(ctx context.Context, hold time.Duration, full []string) (Claim, bool, error)
 	// ClaimOf gives the replica the listing of a server; false while another one has it.
 	ClaimOf(ctx context.Context, key toolserver.Key, hold time.Duration) (Claim, bool, error)
@@ -123,12 +124,12 @@ type Refresher struct {
 
 	wake chan struct{}
 
-	// listings are those under way that no caller waits for.
+	// listings waits for the running listings that begin started.
 	listings sync.WaitGroup
 
 	mu   sync.Mutex
 	used map[toolserver.Key]struct{}
-	// working counts the listings under way, by organization.
+	// working counts the running listings of begin by organization.
 	working map[string]int
 }
 
@@ -199,7 +200,7 @@ func (r *Refresher) Run(ctx context.Context) error {
 	return errors.Join(err, r.reportUses(last))
 }
 
-// turn begins listings until none is due or the workers are busy. A listing that ends makes the next turn.
+// turn starts listings until none is due or all workers are busy. When a listing ends, it triggers the next turn.
 func (r *Refresher) turn(ctx context.Context) error {
 	for ctx.Err() == nil {
 		free, full := r.occupied()
@@ -215,7 +216,7 @@ func (r *Refresher) turn(ctx context.Context) error {
 	return nil
 }
 
-// occupied reports whether a worker is free, and returns the organizations that have their share of the workers.
+// occupied reports whether a worker is free, and returns the organizations that already use their share of the workers.
 func (r *Refresher) occupied() (free bool, full []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,7 +229,7 @@ func (r *Refresher) occupied() (free bool, full []string) {
 	return total < workers, full
 }
 
-// begin makes a claimed listing in the background.
+// begin runs a claimed listing in the background.
 func (r *Refresher) begin(ctx context.Context, c *Claim) {
 	r.occupy(c.Server.Organization, 1)
 	r.listings.Go(func() {

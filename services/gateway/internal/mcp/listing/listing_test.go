@@ -184,7 +184,7 @@ func TestListingEnds(t *testing.T) {
 	})
 }
 
-// Servers of one organization that never answer keep no worker from another's.
+// One organization's servers that never answer don't keep workers from another organization's servers.
 func TestOrganizationHasItsShareOfWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
@@ -212,7 +212,7 @@ func TestOrganizationHasItsShareOfWorkers(t *testing.T) {
 				t.Errorf("beside hanging servers %d were listed within %v, want the other organization's", len(s.settled), turnEvery)
 			}
 		})
-		time.Sleep(2 * listTime) // Those that end make room for the organization's next ones.
+		time.Sleep(2 * listTime) // Listings that end make room for the organization's next ones.
 		synctest.Wait()
 		s.put(func() {
 			if most != share || len(s.failed) != 2*share {

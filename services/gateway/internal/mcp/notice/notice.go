@@ -22,10 +22,11 @@ import (
 // Bounds of streams on one replica, and times.
 const (
 	maxStreams, maxOrganization, maxPrincipal = 1000, 100, 10
-	// checkers is how many listeners' lists are compared at once, and checkShare the percentage of them that one
-	// organization may have.
+	// checkers is how many listeners' lists are compared at once; checkShare is the percentage of these places that one
+	// organization may hold.
 	checkers, checkShare = 16, 25
-	// hangAfter is the age of a comparison after which no other listener of the same organization and server begins one.
+	// hangAfter is the age of a comparison from which it counts as hanging: until it ends, no other listener of the
+	// same organization and server starts one.
 	hangAfter = 2 * time.Second
 	// checkEvery is how often lists are compared without a change, more or less checkJitter; restEach is the least time
 	// between two comparisons for one listener.
@@ -92,8 +93,9 @@ type Listener struct {
 	Of []toolcall.Listed
 	// Known is what the caller knew when it last listened.
 	Known State
-	// Begin is called once, before lists are compared. Learned is called with what the listener knows once that is more
-	// than Known; nil ignores it. Changed is called for each list that has changed, with what is known afterwards.
+	// Begin is called once, before lists are compared. Learned, if not nil, is called with the new state when a
+	// comparison adds digests that were unknown. Changed is called for each list that has changed, with the state
+	// afterwards.
 	Begin   func()
 	Learned func(State)
 	Changed func(toolcall.Listed, State)
@@ -112,11 +114,12 @@ type Hub struct {
 	drained bool
 	streams int
 	counts  map[string]int // by organization, and by principal
-	// comparing has when the oldest comparison under way of each organization and server began.
+	// comparing holds, by organization and server, when the tracked comparison began: one that started while no other
+	// was tracked.
 	comparing map[subject]time.Time
 }
 
-// subject is what a comparison is about.
+// subject is whose lists a comparison reads, and at which server.
 type subject struct{ organization, server string }
 
 // NewHub returns a Hub without streams.
@@ -246,8 +249,8 @@ func closed(moved <-chan struct{}) bool {
 	}
 }
 
-// compare returns the digests of the lists as they are now. Those that can't be read as a whole stay as they are known,
-// as do all while another listener's comparison hangs at the server.
+// compare returns the lists' current digests. A list that can't be read in full keeps its known digest. All lists do if
+// no place is free in time, or while another listener's comparison hangs at the server.
 func (h *Hub) compare(ctx context.Context, l *Listener, known State) State {
 	waiting, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()
@@ -272,8 +275,8 @@ func (h *Hub) compare(ctx context.Context, l *Listener, known State) State {
 	return known
 }
 
-// compares notes the beginning of a comparison. It reports whether no other one of the same subject is under way, and
-// whether one is that hangs.
+// compares records the start of a comparison. first reports whether no comparison of the subject is tracked yet, so
+// that this one is; hangs reports whether the tracked one hangs.
 func (h *Hub) compares(about subject) (first, hangs bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -290,8 +293,9 @@ func (h *Hub) compared(about subject) {
 	delete(h.comparing, about)
 }
 
-// announce calls back for what the listener learns, and for each list whose digest was known and is another one now. It
-// returns what is known then. With moved, a list that was unknown may have changed since the stream began, too.
+// announce calls Learned if the listener learns digests, and Changed for each list whose known digest differs now. It
+// returns the new state. If moved, it also calls Changed for lists that were unknown, because they may have changed
+// since the stream began.
 func (l *Listener) announce(before, now State, moved bool) State {
 	after := before.or(now)
 	if after != before && l.Learned != nil {

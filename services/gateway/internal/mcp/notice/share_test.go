@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 )
 
-// hanging is a world in which one organization's servers hang at all lists but those of tools.
+// hanging is a world in which one organization's servers hang for all lists except tools.
 type hanging struct {
 	*world
 
@@ -32,7 +32,7 @@ func (w *hanging) Digest(ctx context.Context, a *toolcall.Asker, server string, 
 	return 0, false, ctx.Err()
 }
 
-// Listeners of one organization whose servers hang keep no other organization's from beginning and from being notified.
+// Listeners of one organization whose servers hang don't delay another organization's streams or their notices.
 func TestOrganizationHasItsShareOfComparisons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hanging{world: &world{digests: State{1, 2, 3}}, organization: "hostile"}
@@ -61,7 +61,7 @@ func TestOrganizationHasItsShareOfComparisons(t *testing.T) {
 		if !slices.Equal(l.said, []string{"begin", "prompts"}) {
 			t.Errorf("another organization's stream: said %v, want a notice of prompts", l.said)
 		}
-		// While a comparison hangs, no listener of the same server begins another one: four at most had begun before.
+		// While a comparison hangs, no other listener starts one at the same server. At most four had already started.
 		before := w.hung.Load()
 		time.Sleep(8 * time.Second)
 		if more := w.hung.Load() - before; more > 4 {
@@ -77,7 +77,7 @@ func TestOrganizationHasItsShareOfComparisons(t *testing.T) {
 	})
 }
 
-// What changes between a stream's beginning and its first comparison is notified.
+// A change between the start of a stream and its first comparison is notified.
 func TestChangeDuringFirstComparison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slow{world: &world{digests: State{1, 2, 3}}}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// keepFor is how long a list is used, and how long a server that did not answer in time is not asked again; pauseFor
-	// how long one whose list failed is not asked again.
+	// keepFor is how long a list is used, and how long a server that did not answer in time is not asked again.
+	// pauseFor is how long a server is not asked again after another failure.
 	keepFor, pauseFor = 15 * time.Second, 3 * time.Second
 	// listTime bounds the wait for a list.
 	listTime = 10 * time.Second
@@ -125,7 +125,7 @@ func (c *Cache) fresh(l *list) (items []upstream.Item, ok bool, err error) {
 	return l.items, !l.stale && age < keepFor, nil
 }
 
-// put keeps what a server answered, or that it hung.
+// put stores what a server answered. hung reports that an err is because the server did not answer in time.
 func (c *Cache) put(l *list, items []upstream.Item, err error, hung bool) {
 	size := 0
 	for i := range items {

@@ -109,7 +109,7 @@ func TestWaits(t *testing.T) {
 		if _, err := c.Of(t.Context(), "acme", server, upstream.Prompts); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != listTime {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
-		// A server that hangs holds no further caller until it is asked again.
+		// After a server hung, the next callers don't wait until it is asked again.
 		begun, asked := time.Now(), l.asked.Load()
 		if _, err := c.Of(t.Context(), "acme", server, upstream.Prompts); err == nil || time.Since(begun) > 0 || l.asked.Load() != asked {
 			t.Errorf("the next caller: %v after %s, asked %d times", err, time.Since(begun), l.asked.Load()-asked)

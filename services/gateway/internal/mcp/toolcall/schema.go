@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/platform/schema"
 )
 
-// schemas keeps the compiled schemas of arguments, by the digests of their definitions. Checks of one organization keep
-// its share of the processors busy.
+// schemas keeps the compiled schemas of arguments, by the digests of their definitions. One organization's checks use
+// at most its share of the processors.
 type schemas struct {
 	cache *schema.Cache
 	turns *fairshare.Processors

@@ -131,7 +131,7 @@ func (s Server) update(u *Update, now time.Time) (Server, error) {
 		next.MovedBy = u.By
 	}
 	if next.origin() != s.origin() && next.Credential.Custody != CustodyNone && u.Credential == nil {
-		return s, apierr.Invalid("credential", "is required with a url of another scheme, host or port, or remove_credential: the stored one is not sent there")
+		return s, apierr.Invalid("credential", "is required, or remove_credential, because the new url has another scheme, host or port: the stored credential is not sent there")
 	}
 	err := next.check()
 	if err == nil && len(u.Features) > 0 {

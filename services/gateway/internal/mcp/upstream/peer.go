@@ -121,15 +121,16 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 	return p, nil
 }
 
-// organization returns whose session it is: the caller's, since servers may be for all organizations.
+// organization returns the organization that the session counts for: the caller's, because a server may serve all
+// organizations, or else the server's.
 func (k *peerKey) organization() string { return cmp.Or(k.asker, k.server.Organization) }
 
-// keep adds a peer. An organization with its share of peers gives up the one that it has not used for longest. The
-// caller holds mu.
+// keep adds a peer. If the organization already has maxOrganizationPeers, its least recently used peer is removed
+// first. The caller holds mu.
 func (c *Client) keep(key peerKey, p *peer) {
 	organization := key.organization()
 	if c.peersOf[organization] >= maxOrganizationPeers {
-		for _, old := range c.peers.Keys() { // The oldest first.
+		for _, old := range c.peers.Keys() { // Least recently used first.
 			if old.organization() == organization {
 				c.peers.Remove(old)
 				break

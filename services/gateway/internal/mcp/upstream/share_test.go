@@ -2,12 +2,12 @@ package upstream
 
 import "testing"
 
-// nolink is a way to a server that holds nothing.
+// nolink is a link that holds no resources.
 type nolink struct{ link }
 
 func (nolink) close() {}
 
-// However many sessions one organization begins, those of another one are kept.
+// However many sessions one organization begins, another organization's sessions are kept.
 func TestOrganizationHasItsShareOfSessions(t *testing.T) {
 	c, err := New(Options{})
 	if err != nil {

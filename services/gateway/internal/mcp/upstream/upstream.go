@@ -58,8 +58,8 @@ const (
 )
 
 const (
-	// maxPeers bounds the sessions that are kept, maxOrganizationPeers those of one organization: its next one takes the
-	// place of the one that it has not used for longest.
+	// maxPeers bounds the sessions that are kept, maxOrganizationPeers the sessions of one organization. Beyond the
+	// latter, a new session replaces the organization's least recently used one.
 	maxPeers, maxOrganizationPeers = 4096, 1024
 	// maxSubscribed bounds the sessions that follow resources, maxPeerSubscribed those of an organization at one server.
 	maxSubscribed, maxPeerSubscribed = 256, 32
@@ -117,7 +117,7 @@ type Client struct {
 
 	mu    sync.Mutex
 	peers *simplelru.LRU[peerKey, *peer]
-	// peersOf counts the sessions that are kept, by organization.
+	// peersOf counts the kept sessions by organization.
 	peersOf map[string]int
 	// subscribed counts the sessions that follow resources, by their peers, and in all under the zero key.
 	subscribed map[peerKey]int

@@ -33,7 +33,7 @@ var (
 		"the API key's remaining budget, less its calls in flight, does not cover the worst case of this call")
 	// ErrOutgrown ends an answer that became larger than its reservation.
 	ErrOutgrown = denied(ReasonExceeded,
-		"the answer became larger than its budget reservation; set a limit of its output, such as max_tokens")
+		"the answer became larger than its budget reservation; limit its output, for example with max_tokens")
 	// ErrUnpriced refuses models whose cost is unknown.
 	ErrUnpriced = denied("model_not_allowed",
 		"model: has no price, and the run, the API key or the organization has a ceiling")
@@ -45,10 +45,10 @@ var (
 	errUnavailable = apierr.Unavailable("the budget's store is unavailable at the moment; nothing was sent to a provider", nil)
 )
 
-// ShortError is a refusal of a call whose worst case a ceiling does not cover, with what would be covered at the moment.
+// ShortError refuses a call whose worst case a ceiling does not cover, and says what the ceilings would cover now.
 type ShortError struct {
 	Refusal *apierr.Error
-	// Room is what the ceilings leave, those of run, key and organization together.
+	// Room is the least that the ceilings of run, key and organization leave.
 	Room price.Pico
 }
 

@@ -90,7 +90,7 @@ type Entry struct {
 	Attempts int  `json:"attempts"`
 
 	Usage provider.Usage `json:"usage"`
-	// Reported is what the vendor reported where that is more than the request can use, and Usage is less; nil otherwise.
+	// Reported is the vendor's report if it is more than the request can use, so that Usage is less; nil otherwise.
 	Reported     *provider.Usage `json:"reported,omitzero"`
 	State        State           `json:"usage_state"`
 	Cost         price.Pico      `json:"cost_pico_usd"`
@@ -106,7 +106,7 @@ func (e *Entry) Estimated() bool {
 	return e.State != StateReported || e.PriceVersion == "" && !e.CacheHit
 }
 
-// ReportedByColumn returns Reported by the columns of its buckets, without those that are zero; nil for none.
+// ReportedByColumn returns the nonzero counts of Reported by the column of their bucket; nil if Reported is nil.
 func (e *Entry) ReportedByColumn() map[string]int64 {
 	if e.Reported == nil {
 		return nil

@@ -22,13 +22,13 @@ type Pico int64
 // picoPerCent is 0.01 USD in pico-USD.
 const picoPerCent = 1e10
 
-// exactPico is the amount from which on a float64 doesn't hold every pico-USD in cents.
+// exactPico is the amount from which a float64 in cents can't represent every pico-USD.
 const exactPico = 1e15
 
-// Cents returns the amount in cents, as amount.Amount has it.
+// Cents returns the amount in cents, rounded like amount.Amount.Cents.
 func (p Pico) Cents() float64 {
 	if -exactPico < p && p < exactPico {
-		return float64(p) / picoPerCent // It is the nearest to the exact decimal, which is thereby its shortest.
+		return float64(p) / picoPerCent // The nearest float64, whose shortest decimal is exact.
 	}
 	return amount.Round(float64(p) / picoPerCent)
 }
@@ -49,7 +49,7 @@ func (p Pico) Plus(q Pico) Pico {
 // decimals are exact.
 type Rate int64
 
-// CentsPerMillion returns the price of a million tokens in cents, as amount.Amount has it.
+// CentsPerMillion returns the price of a million tokens in cents, rounded like amount.Amount.Cents.
 func (r Rate) CentsPerMillion() float64 {
 	return amount.Pico(new(big.Int).Mul(big.NewInt(int64(r)), big.NewInt(1e6))).Cents()
 }

@@ -66,7 +66,7 @@ func readable(err error) string {
 	return "can't be read"
 }
 
-// NewLine checks the fields of a line, of which read returns the amount. The error names the field and the rule.
+// NewLine checks the fields of a line and returns it. read returns the amount. An error names the field and the rule.
 func NewLine(provider, model string, read func() (amount.Amount, error)) (Line, error) {
 	switch {
 	case provider == "" || len(provider) > maxProvider || !printable(provider):

@@ -85,7 +85,7 @@ type Store interface {
 	Expire(ctx context.Context, b Bounds, limit int) (int, error)
 }
 
-// Cents returns the cost in cents, as amount.Amount has it.
+// Cents returns the cost in cents, rounded like amount.Amount.Cents.
 func (s *Sums) Cents() float64 { return amount.Pico(s.Pico).Cents() }
 
 // InCents returns the exact cost as a decimal number of cents.

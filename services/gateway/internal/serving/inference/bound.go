@@ -14,7 +14,7 @@ import (
 // Bounds are the fields of a native body that affect the size and the price of its answer, beside those that every
 // dialect has. The zero value is of a body with none of them.
 type Bounds struct {
-	// LimitField is the field of the caller's form that limits the output; empty stands for max_tokens.
+	// LimitField names the field that limits the output in the caller's form; empty means max_tokens.
 	LimitField string `json:"-"`
 	// Choices is the number of answers that are asked for; 0 is one.
 	Choices int64
@@ -51,8 +51,8 @@ const (
 	openOutput    = 128 << 10
 	// openInput is what a vendor may read beside the body, where the model's limit is unknown.
 	openInput = 1 << 20
-	// requestInput is what a vendor may add to any conversation (prompts of its own), toolsInput what it may add to one
-	// with tools, and messageInput what it may add around a message, a tool or a text to embed.
+	// requestInput is how many tokens a vendor may add to any conversation (its own prompts), toolsInput how many to
+	// one with tools, and messageInput how many around a message, a tool or a text to embed.
 	requestInput, toolsInput, messageInput = 256, 1024, 32
 	// choiceOutput is what a vendor may count around an answer: its end, and the tokens that delimit a call.
 	choiceOutput = 16
@@ -143,13 +143,13 @@ func mostInput(r *Request, c *candidate) int64 {
 	return input
 }
 
-// plausibleBytes is how many bytes of text count as a token at most in a report that is taken as it is. Of the texts that
-// people and programs write, few have more tokens.
+// plausibleBytes is the number of bytes of text per token at which a report is accepted without counting. Few texts
+// that people or programs write have more tokens than that.
 const plausibleBytes = 3
 
-// countInput lowers the bound of the input to the tokens that the model's vocabulary counts and a quarter of them, beside
-// what isn't text. It counts only where a report is more than what most texts have, and only with a vocabulary and a text
-// that is counted whole.
+// countInput lowers the input bound to the text's tokens by the model's vocabulary plus a quarter, and what isn't text.
+// It counts only if the report exceeds what most texts have, the vocabulary is known, and the text is short enough to
+// be counted in full.
 func (b *bound) countInput(r *Request, c *candidate, reported *provider.Usage) {
 	text := int64(promptBytes(r))
 	around := b.Input - text

@@ -8,10 +8,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// callStream is a vendor's stream that fails when its tool calls exceed their bounds, and whose calls have the names that
-// the caller knows. hold is charged for what others
-// keep of the stream until its end: dialects keep the ids of calls, and faces that encode the events anew keep all that
-// follows the first call, or all of it.
+// callStream wraps a vendor's stream: it fails when tool calls exceed their bounds, and gives calls the caller's
+// function names. hold is charged for what others keep of the stream until its end: dialects keep the ids of calls, and
+// faces that encode the events anew keep all that follows the first call, or all of it.
 type callStream struct {
 	provider.Stream
 	asked *provider.Fitted
@@ -40,7 +39,8 @@ func (s *callStream) Next() (provider.Event, error) {
 func (s *callStream) charge(e *provider.Event) error {
 	s.calls = s.calls || len(e.ToolCalls) > 0
 	n := 0
-	if e.Native == nil && (len(e.Citations) > 0 || len(e.Images) > 0) { // Faces keep sources until the end, some images too.
+	// Faces keep sources, and some keep images, until the end.
+	if e.Native == nil && (len(e.Citations) > 0 || len(e.Images) > 0) {
 		n = provider.CitationBytes(e.Citations) + pictureBytes(e.Images)
 	}
 	if !s.calls && !s.kept && n == 0 {
@@ -72,7 +72,7 @@ func heldSize(e provider.Event) int {
 	return n
 }
 
-// pictureBytes returns how many bytes images of an answer take.
+// pictureBytes returns how many bytes an answer's images take.
 func pictureBytes(images []string) (n int) {
 	for _, uri := range images {
 		n += len(uri)

@@ -51,15 +51,15 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	return completion, nil
 }
 
-// checkImages returns an error for images where the caller's form has no place for them: the answer was paid for, and without
-// them it would look like another one.
+// checkImages returns an error if an answer has images and the caller's form has no place for them. Leaving them out of
+// an answer that was paid for would misrepresent it.
 func (r *Request) checkImages(images []string, native []byte) error {
 	if len(images) == 0 || native != nil || r.ShowsImages {
 		return nil
 	}
 	return &apierr.Error{
 		Kind: apierr.KindUnprocessable, Reason: ReasonImageInAnswer, Class: apierr.ClassPolicy,
-		Text: "the model answered with an image, for which this API has no form; call it by /v1/chat, /v1/chat/completions or /v1/responses",
+		Text: "the model answered with an image, which this API can't return; call the model through /v1/chat, /v1/chat/completions or /v1/responses",
 	}
 }
 

@@ -73,8 +73,8 @@ func TestBillWithoutAReport(t *testing.T) {
 	}
 }
 
-// A report of input beyond what the vocabulary counts, a quarter of it and what vendors add is not billed. Without a
-// vocabulary the bound is a token for each byte.
+// Reported input is billed up to the vocabulary's count plus a quarter and what vendors add. Without a vocabulary the
+// bound is one token per byte.
 func TestReportsAreBoundedByTheVocabulary(t *testing.T) {
 	const absurd = 1_000_000
 	long := strings.Repeat("hello world ", 400) // 800 tokens and a space.

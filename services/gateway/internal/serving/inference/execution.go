@@ -288,7 +288,7 @@ func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Fitted, e
 	return c.fit(&chat)
 }
 
-// fit returns a chat as the candidate's model takes it.
+// fit adapts a chat to what the candidate's model accepts.
 func (c *candidate) fit(chat *provider.Chat) (*provider.Fitted, error) {
 	if c.Lacks&policy.FeatureReasoning != 0 && chat.Reasoning != nil {
 		lacking := *chat
@@ -323,7 +323,7 @@ func (x *execution) ignored() []string {
 	var left provider.Hint
 	chat := x.request.Chat
 	chat.Model = x.served.Upstream
-	if fitted, err := x.served.fit(&chat); err == nil { // An error is that of a chat which was not served.
+	if fitted, err := x.served.fit(&chat); err == nil { // A chat that was served fits.
 		left = fitted.Left
 	}
 	names := provider.Ignored(x.request.Hints, (x.served.Hints|provider.HintSettings)&^left, x.served.Provider)

@@ -9,14 +9,14 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// limitField is the field that limits the output where a request's form has no name of its own for it.
+// limitField names the field that limits the output where the request's Bounds name none.
 const limitField = "max_tokens"
 
-// fieldBytes is more than the field that limits the output adds to a body.
+// fieldBytes is an upper bound of what the field that limits the output adds to a body, in bytes.
 const fieldBytes = 64
 
-// explain returns the refusal of a request that a ceiling does not cover, with the limit of the output that it would
-// cover now, by the name that the field has in the caller's form.
+// explain returns the refusal of a request that a ceiling does not cover. It adds the largest output limit that the
+// ceiling would cover now, under the name that the field has in the caller's form.
 func (x *execution) explain(short *budget.ShortError) *apierr.Error {
 	r := x.request
 	if !r.limitsOutput() {
@@ -29,7 +29,7 @@ func (x *execution) explain(short *budget.ShortError) *apierr.Error {
 	if limit := x.fit(short.Room); limit > 0 {
 		refusal.Text += fmt.Sprintf("; it covers %s of at most %d now", refusal.At, limit)
 	} else {
-		refusal.Text += fmt.Sprintf("; no %s is small enough now: shorten the input, or have the limit raised", refusal.At)
+		refusal.Text += fmt.Sprintf("; no %s is small enough now: shorten the input, or ask for a higher limit", refusal.At)
 	}
 	return &refusal
 }
@@ -42,16 +42,16 @@ func (r *Request) limitsOutput() bool {
 	return len(r.Chat.Messages) > 0
 }
 
-// fit returns the largest limit of the output with which the request costs no more than room at any candidate; 0 if it
-// costs more without any output.
+// fit returns the largest output limit, in tokens, with which the request costs at most room at every candidate; 0 if
+// no limit is small enough.
 func (x *execution) fit(room price.Pico) int {
 	return sort.Search(maxLimit, func(n int) bool { return x.worstWithin(n+1) > room })
 }
 
-// maxLimit is the largest limit of the output that a caller may set.
+// maxLimit is the largest output limit that a caller may set, in tokens.
 const maxLimit = 10_000_000
 
-// worstWithin returns the most that the request can cost with a limit of its output.
+// worstWithin returns the most that the request can cost with an output limit.
 func (x *execution) worstWithin(limit int) (worst price.Pico) {
 	limited := *x.request
 	limited.Chat.MaxTokens, limited.Bounds.Output = limit, 0

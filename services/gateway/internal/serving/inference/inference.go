@@ -185,7 +185,7 @@ type Request struct {
 	// ShowsReasoning reports whether the answer has a place for the model's reasoning, which then is the beginning of an
 	// answer. KeepsAnswer reports whether a streamed answer is kept until its end, where it is repeated whole.
 	ShowsReasoning, KeepsAnswer bool
-	// ShowsImages reports whether the answer has a place for images that a model makes in a chat.
+	// ShowsImages reports whether the answer has a place for images that the model generates.
 	ShowsImages bool
 	// BypassCache skips the response cache.
 	BypassCache bool

@@ -23,7 +23,8 @@ const parallelFetches = 4
 // byURL are kinds of parts of messages that are named by https URL.
 type byURL struct {
 	images, documents bool
-	// fetches reports which documents are of none of the kinds, since the vendor fetches them itself; nil for none.
+	// fetches reports whether the vendor itself fetches the document at url, so that it is not of these kinds; nil for
+	// none.
 	fetches func(url string) bool
 }
 

@@ -145,8 +145,8 @@ func (x *execution) cost(of *candidate, now time.Time, usage provider.Usage) pri
 	return x.fleet.Prices.Cost(of.Provider, of.Model, now, usage)
 }
 
-// usage returns the provider's report, as far as it is plausible, and the whole report where it isn't. Where the answer
-// was cut, a report covers what had arrived until then; where there is none, the gateway counts.
+// usage returns the provider's report, reduced to what is plausible, and in reported the original if it was reduced. If
+// the answer was cut, a report covers what had arrived by then; if there is no report, the gateway counts.
 func (x *execution) usage(ctx context.Context, c *charge) (u provider.Usage, state ledger.State, reported *provider.Usage) {
 	t := &c.tally
 	if t.usage != nil && t.state != "" {

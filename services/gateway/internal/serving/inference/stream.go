@@ -130,7 +130,8 @@ func (s *Stream) Next() (provider.Event, error) {
 	}
 }
 
-// refuseImages ends the stream if an event has images for which the caller's form has no place, and reports whether it did.
+// refuseImages ends the stream if an event has images and the caller's form has no place for them. It reports whether
+// it did.
 func (s *Stream) refuseImages(event provider.Event) bool {
 	if s.err = s.x.request.checkImages(event.Images, event.Native); s.err == nil {
 		return false

@@ -24,9 +24,10 @@ type ImageSource interface {
 
 const dataScheme = "data:"
 
-// checkImages refuses images and documents that must not be sent to a provider, on whatever face they arrived: a URL of an internal
-// host, which a self-hosted vendor could be made to fetch, and a data: URI of something other than an image. Images whose
-// bytes are of another type than their request claims get their true type, in the body as it came too: vendors refuse them.
+// checkImages refuses images and documents that must not be sent to a provider, on whatever face they arrived: a URL of
+// an internal host, which a self-hosted vendor could be made to fetch, and a data: URI of something other than an
+// image. If an image's bytes show another type than the request claims, it sets the true type, also in a native body,
+// because vendors refuse a wrong type.
 func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 	retyped := false
 	for i, m := range r.Chat.Messages {

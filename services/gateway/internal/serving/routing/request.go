@@ -92,7 +92,7 @@ type Candidate struct {
 	// Native reports whether the candidate takes the request as its caller wrote it. Hints are those that it takes otherwise.
 	Native bool
 	Hints  provider.Hint
-	// Terms are what the vendor refuses for the model.
+	// Terms describes what the vendor refuses for the model.
 	Terms *provider.Terms
 	// Substitute reports whether the candidate replaces what the request asked for: the host that it names, or the model.
 	Substitute bool

@@ -50,7 +50,7 @@ func hinted(hint provider.Hint) *provider.Chat {
 	case provider.HintReasoning:
 		chat.Messages[1].Reasoning = "so"
 	case provider.HintTemperature, provider.HintTopP, provider.HintStop, provider.HintEffort, provider.HintSettings:
-		// What a model takes of these is in its terms; see the test of package provider.
+		// Terms say which of these a model accepts; see the tests of package provider.
 	}
 	return chat
 }

@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// What a model refuses follows from its name, in whichever form a host writes it.
+// A model's name decides what it refuses, in whichever form a host writes the name.
 func TestTermsOfModels(t *testing.T) {
 	for _, c := range []struct {
 		dialect, model string
@@ -48,7 +48,8 @@ func TestTermsOfModels(t *testing.T) {
 	}
 }
 
-// OpenAI and Azure get strict schemas as they enforce them, and functions with an object; other servers what the caller wrote.
+// OpenAI and Azure get strict schemas that they enforce, and function schemas with properties. Other servers get what
+// the caller wrote.
 func TestSchemasForOpenAI(t *testing.T) {
 	const given = `{"type":"object","properties":{"a":{"type":"string","minLength":1}},"required":["a"]}`
 	const closed = `{"type":"object","properties":{"a":{"type":"string","description":"{minLength: 1}"}},"required":["a"],"additionalProperties":false}`

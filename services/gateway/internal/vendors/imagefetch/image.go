@@ -45,10 +45,10 @@ func Type(head []byte) string {
 	return ""
 }
 
-// standardAlphabet turns base64 for URLs (RFC 4648, section 5), which Google's APIs take too, into the standard one.
+// standardAlphabet converts base64 for URLs (RFC 4648, section 5), which Google's APIs also accept, to standard base64.
 var standardAlphabet = strings.NewReplacer("-", "+", "_", "/")
 
-// TypeOfBase64 returns what Type does, given the image in base64 of either alphabet.
+// TypeOfBase64 is Type for an image in standard base64 or base64 for URLs.
 func TypeOfBase64(text string) string {
 	const enough = headBytes / 3 * 4
 	head := make([]byte, headBytes)
@@ -66,9 +66,9 @@ func identify(data []byte) (Image, error) {
 	return Image{kind, data}, nil
 }
 
-// CheckDataURI returns an error if uri is not a data: URI with an image in standard base64 of at most MaxBytes. It returns
-// the URI with the type that the image's first bytes show, whatever uri claims, and the image's size in bytes. Errors are
-// *apierr.Error of kind 400, with a text that begins with the rule and contains nothing of the image.
+// CheckDataURI returns an error if uri is not a data: URI with an image in standard base64 of at most MaxBytes. It
+// returns the URI with the type that the image's first bytes show, even if uri claims another, and the image's size in
+// bytes. Errors are *apierr.Error of kind 400, with a text that begins with the rule and contains nothing of the image.
 func CheckDataURI(uri string) (checked string, size int, err error) {
 	head, text, found := strings.Cut(uri, ",")
 	claimed, isBase64 := strings.CutSuffix(strings.TrimPrefix(head, "data:"), ";base64")

@@ -34,16 +34,16 @@ const (
 	MaxBytes = 20 << 20
 	// maxRedirects is the largest number of redirects that are followed, each checked like the URL itself.
 	maxRedirects = 3
-	// maxFetches is the largest number of concurrent fetches, and fetchShare the percentage of them that one organization
-	// may have. The memory that they take is bounded by package memory.
+	// maxFetches bounds the number of concurrent fetches; fetchShare is the percentage of them that one organization
+	// may hold. Package memory bounds the memory that they take.
 	maxFetches, fetchShare = 64, 25
-	// fetchTime bounds a fetch from the wait for its turn to the last byte.
+	// fetchTime bounds a fetch, from the wait for a place to the last byte.
 	fetchTime = 15 * time.Second
 	// lookupTime bounds the early lookup of a name; the dial looks it up again.
 	lookupTime = 500 * time.Millisecond
 )
 
-// ErrBusy is the error of a fetch whose turn did not come in time. It says nothing about the URL.
+// ErrBusy is returned by a fetch that got no place in time. It says nothing about the URL.
 var ErrBusy = errors.New("too many images and documents are being fetched at the moment")
 
 // Options are the options of a Fetcher. The zero value is for production.
@@ -129,9 +129,9 @@ var errRedirects = errors.New("too many redirects")
 
 // Fetch fetches an image. The type is determined by its bytes and not by the server's headers. Errors are *apierr.Error
 // with a text that begins with the rule: 400 for a target that is not allowed, and for an image that can't be fetched.
-// If ctx has ended, the error is its cause; if there is no memory for the image at the moment, it is memory.ErrFull, and
-// if others hold all places for as long as a fetch may take, ErrBusy. The organization is the one of the request's
-// memory.Hold.
+// If ctx has ended, the error is its cause; if there is no memory for the image at the moment, it is memory.ErrFull; if
+// no place gets free within the time of a fetch, it is ErrBusy. Places are shared by organization, which ctx's
+// memory.Hold names.
 func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
 	got, err := f.fetch(ctx, raw, image)
 	if err != nil {

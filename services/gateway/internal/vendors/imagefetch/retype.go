@@ -7,14 +7,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// correction replaces a part of a text.
+// correction replaces the bytes from from to to with by.
 type correction struct {
 	from, to int
 	by       string
 }
 
-// Retype returns the body of a request with the true types of its images: of data: URIs, and of base64 text beside which
-// another member says the type. The rest stays byte for byte. It reads the forms of all faces. body must be valid JSON.
+// Retype returns a request's body with the true media types of its images: in data: URIs, and in the member that gives
+// the type of base64 data next to it. All other bytes stay the same. It knows the forms of all faces. body must be
+// valid JSON.
 func Retype(body []byte) []byte {
 	var found []correction
 	visit(gjson.ParseBytes(body), &found)
@@ -27,7 +28,7 @@ func Retype(body []byte) []byte {
 	return append(out, body[at:]...)
 }
 
-// visit finds what is to be corrected in a value and in all that it holds.
+// visit collects the corrections in a value and in all its members.
 func visit(value gjson.Result, found *[]correction) {
 	if !value.IsObject() && !value.IsArray() {
 		return
@@ -53,7 +54,7 @@ func visit(value gjson.Result, found *[]correction) {
 	}
 }
 
-// uri corrects the type that a data: URI claims.
+// uri collects the correction of the type that a data: URI claims.
 func uri(member gjson.Result, found *[]correction) {
 	head, text, ok := strings.Cut(member.Raw, ";base64,")
 	claimed, isData := strings.CutPrefix(head, `"data:`)

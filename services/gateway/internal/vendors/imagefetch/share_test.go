@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 )
 
-// servers stands for servers of images: silent.example never responds, others do at once.
+// servers stands in for image servers: silent.example never responds, all others respond at once.
 type servers struct{}
 
 func (servers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -23,8 +23,8 @@ func (servers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(png)))}, nil
 }
 
-// One organization whose images don't arrive keeps no other from fetching, and its own fetches end in time, with the
-// wait for a place.
+// An organization whose images don't arrive doesn't keep others from fetching, and its own fetches end in time,
+// including the wait for a place.
 func TestOrganizationHasItsShareOfFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fetcher(t, Options{})

@@ -5,19 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// Citation is a source that a part of an answer's text refers to.
+// Citation is a source for a part of an answer's text.
 type Citation struct {
-	// URL of the source; empty for a document of the request.
+	// URL is empty for a document in the request.
 	URL string `json:",omitzero"`
-	// Title of the source, and the passage of it that the vendor quotes; may be empty.
+	// Title is the source's title, and Quote the passage of the source that the vendor quotes; both may be empty.
 	Title string `json:",omitzero"`
 	Quote string `json:",omitzero"`
-	// Start and End are where the cited part is in the answer's text, in characters; both 0 where the vendor doesn't say.
+	// Start and End delimit the cited part of the answer's text, in characters; both are 0 if the vendor doesn't say.
 	Start int `json:",omitzero"`
 	End   int `json:",omitzero"`
 }
 
-// CitationBytes returns about how many bytes citations take.
+// CitationBytes returns approximately how many bytes of memory citations take.
 func CitationBytes(citations []Citation) (n int) {
 	const each = 64
 	for i := range citations {
@@ -26,11 +26,11 @@ func CitationBytes(citations []Citation) (n int) {
 	return n
 }
 
-// ToCharacters changes the places of citations from bytes of a text to characters, in time proportional to the text.
-// ToBytes is the reverse. A place beyond the text is at its end.
+// ToCharacters converts the places of citations from byte offsets in text to character offsets, in time proportional to
+// the text. It moves a place beyond the text to its end. ToBytes is the reverse.
 func ToCharacters(text string, citations []Citation) { place(text, citations, true) }
 
-// ToBytes changes the places of citations from characters of a text to bytes.
+// ToBytes converts the places of citations from character offsets in text to byte offsets.
 func ToBytes(text string, citations []Citation) { place(text, citations, false) }
 
 func place(text string, citations []Citation, inBytes bool) {

@@ -18,7 +18,7 @@ type Dialect struct {
 	// Hints returns which hints a provider of these settings takes for a model, by the vendor's own name of it, in a request
 	// that was written in another dialect. Nil is none.
 	Hints func(s Settings) func(model string) Hint
-	// Terms returns what a vendor's model, by its own name, refuses. Nil is nothing.
+	// Terms returns what a model refuses, by the vendor's own name of it. Nil means nothing.
 	Terms func(model string) Terms
 	// Relays are the APIs whose calls its providers relay: the names of dialects.
 	Relays []string

@@ -9,7 +9,7 @@ import (
 // TypePDF is the media type of PDF documents.
 const TypePDF = "application/pdf"
 
-// textTypes are the media types of texts that have other names than text/….
+// textTypes are the media types of texts that don't begin with "text/".
 var textTypes = map[string]bool{
 	"application/json": true, "application/x-ndjson": true, "application/jsonl": true, "application/xml": true, "application/yaml": true,
 	"application/x-yaml": true, "application/toml": true, "application/javascript": true, "application/x-javascript": true,
@@ -24,13 +24,13 @@ func (f *File) Type() string {
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
-// IsText reports whether a document in a data: URI is a text, whatever is written in it.
+// IsText reports whether a document in a data: URI has the media type of a text. It doesn't look at the content.
 func (f *File) IsText() bool {
 	kind := f.Type()
 	return strings.HasPrefix(kind, "text/") || textTypes[kind] || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml")
 }
 
-// PlainText returns the text of a document in a data: URI; false if it is no text, or not in UTF-8.
+// PlainText returns the text of a document in a data: URI; false if the document isn't text, or isn't UTF-8.
 func (f *File) PlainText() (string, bool) {
 	if !f.IsText() {
 		return "", false

@@ -26,8 +26,8 @@ type Error struct {
 	ShouldRetry *bool
 	// Limits are what the vendor reported as left of the rate limit.
 	Limits Limits
-	// Unsupported reports that the dialect can't express the request, so that nothing was sent, or that the vendor refused it
-	// for what its host or model lacks. Another candidate may serve it.
+	// Unsupported reports that another candidate may serve the request: the dialect can't express it, so that nothing
+	// was sent, or the vendor refused it because its host or model lacks something.
 	Unsupported bool
 	// Field is the request's field that caused the error; empty if no field did, or if its name differs between faces.
 	Field string

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// NameRule says which names of functions a vendor takes. The zero value takes every name.
+// NameRule says which function names a vendor accepts. The zero value accepts every name.
 type NameRule struct {
-	// Longest is the largest length, in bytes; 0 takes every name.
+	// Longest is the maximum length in bytes; with 0, every name is accepted.
 	Longest int
-	// Extra lists the characters that a name may have besides letters, digits, '_' and '-'.
+	// Extra lists further characters that a name may have, besides letters, digits, '_' and '-'.
 	Extra string
 	// LetterFirst reports whether a name must begin with a letter or '_'.
 	LetterFirst bool
 }
 
-// Lengths of the hash in a shortened name, in hexadecimal digits: the short one is used unless two names would become
-// the same.
+// Lengths of the hash in a replaced name, in hexadecimal digits. The long one is used if the short one gives a name
+// that is already used.
 const (
 	shortMark = 8
 	longMark  = 32
 )
 
-// takes reports whether the vendor takes a name as it is.
+// takes reports whether the vendor accepts a name unchanged.
 func (r NameRule) takes(name string) bool {
 	if r.Longest == 0 {
 		return true
@@ -34,7 +34,7 @@ func (r NameRule) takes(name string) bool {
 	return strings.IndexFunc(name, func(c rune) bool { return !r.has(c) }) < 0
 }
 
-// takesAll reports whether the vendor takes all names of a chat's functions.
+// takesAll reports whether the vendor accepts all function names in a chat.
 func (r NameRule) takesAll(chat *Chat) bool {
 	all := true
 	eachName(chat, func(name string) string {
@@ -50,8 +50,7 @@ func (r NameRule) has(c rune) bool {
 
 func isLetter(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// fit returns a name that the vendor takes: the beginning of a name, and a mark of so many digits, which are the same for
-// the same name.
+// fit returns a name that the vendor accepts: the beginning of name and a hash of name with the given number of digits.
 func (r NameRule) fit(name string, digits int) string {
 	sum := sha256.Sum256([]byte(name))
 	mark := "_" + hex.EncodeToString(sum[:digits/2])
@@ -71,15 +70,14 @@ func (r NameRule) fit(name string, digits int) string {
 	return begin.String() + mark
 }
 
-// names holds the names of a request's functions that a vendor doesn't take, in both directions.
+// names maps the function names that a vendor doesn't accept to replacements, and back.
 type names struct {
-	sent   map[string]string // by the caller's names
-	called map[string]string // the caller's names by those sent
+	sent   map[string]string // replacements by the caller's names
+	called map[string]string // the caller's names by their replacements
 }
 
-// newNames returns the names that the vendor of a rule gets for the functions of a chat. Names that it takes as they are
-// come first, so that no other function gets one of them. Two functions never get the same name: where not even a long
-// hash tells them apart, the chat is refused.
+// newNames returns the replacements for a chat's function names under a vendor's rule. No replacement equals a name
+// that is sent unchanged or another replacement: if even the long hash doesn't prevent that, newNames returns an error.
 func newNames(chat *Chat, rule NameRule) (names, error) {
 	var n names
 	var others []string
@@ -104,7 +102,7 @@ func newNames(chat *Chat, rule NameRule) (names, error) {
 			fit = rule.fit(name, longMark)
 		}
 		if used[fit] {
-			return names{}, Unsupported("tools[].function.name", "this provider takes shorter names, of which two would be the same")
+			return names{}, Unsupported("tools[].function.name", "two names become the same when they are shortened for this provider")
 		}
 		if n.sent == nil {
 			n = names{make(map[string]string), make(map[string]string)}
@@ -114,8 +112,8 @@ func newNames(chat *Chat, rule NameRule) (names, error) {
 	return n, nil
 }
 
-// eachName passes each name of a function in a chat to rename: those of tools, of the choice, of calls and of their
-// results. What rename returns for a name takes its place in the lists that the chat holds.
+// eachName replaces each function name in a chat with what rename returns for it: in tools, the tool choice, calls and
+// their results. It writes into the slices that the chat holds.
 func eachName(chat *Chat, rename func(name string) string) {
 	for i := range chat.Tools {
 		set(&chat.Tools[i].Name, rename)
@@ -134,7 +132,7 @@ func eachName(chat *Chat, rename func(name string) string) {
 	}
 }
 
-// set writes a name only where it changes: a chat may be read by several calls at a time.
+// set writes a name only if it changes, because several calls may read the chat concurrently.
 func set(name *string, rename func(string) string) {
 	if renamed := rename(*name); renamed != *name {
 		*name = renamed

@@ -26,17 +26,18 @@ const (
 	HintSignedThinking
 	// HintThoughtSignature is the state of calls that Gemini made.
 	HintThoughtSignature
-	// HintTemperature is Chat.Temperature, HintTopP Chat.TopP, HintStop Chat.Stop and HintEffort Chat.Reasoning. Every
-	// dialect has these settings, but some models refuse them; see Terms.
+	// HintTemperature stands for Chat.Temperature, HintTopP for Chat.TopP, HintStop for Chat.Stop and HintEffort for
+	// Chat.Reasoning. Every dialect has these settings, but some models refuse them; see Terms.
 	HintTemperature
 	HintTopP
 	HintStop
 	HintEffort
-	// HintReasoning is reasoning in plain text that calls of servers of OpenAI's dialect came with; see Message.Reasoning.
+	// HintReasoning is plain-text reasoning that servers of OpenAI's dialect sent with tool calls; see
+	// Message.Reasoning.
 	HintReasoning
 )
 
-// HintSettings are the kinds of settings that every dialect has.
+// HintSettings are the hints for settings that every dialect has.
 const HintSettings = HintTemperature | HintTopP | HintStop | HintEffort
 
 // HintField is a hint of a request, by the name of the field that holds it.
@@ -44,11 +45,12 @@ type HintField struct {
 	// Kind is 0 for a hint that no other dialect has.
 	Kind Hint
 	Name string
-	// By is the provider that made what the field holds, and takes it back in any case; empty for none.
+	// By is the provider that wrote the field's value and always accepts it back; empty for none.
 	By string
 }
 
-// Ignored returns the names of the fields that a provider of a name which takes some kinds of hints leaves out.
+// Ignored returns the names of the fields that the provider by leaves out: those of kinds that it doesn't take, unless
+// it wrote their value itself.
 func Ignored(fields []HintField, takes Hint, by string) (names []string) {
 	for _, f := range fields {
 		if f.Kind&takes == 0 && (f.By == "" || f.By != by) && !slices.Contains(names, f.Name) {

@@ -1,15 +1,15 @@
 package provider
 
-// resultsFirst returns messages in which the results of calls stand directly behind the turn that made them, in their
-// order; what stood between follows them. Most vendors refuse another order. A result whose call no turn before it made
-// stays in its place. Messages that are in this order already are returned as they are.
+// resultsFirst moves the results of calls directly after the turn that made the calls, in the results' order, and what
+// stood between after them. Most vendors refuse another order. A result without an earlier call stays in its place. If
+// the order is already right, it returns messages unchanged.
 func resultsFirst(messages []Message) []Message {
 	if inOrder(messages) {
 		return messages
 	}
-	turns := make(map[string]int)        // the last turn before with a call, by the ID of the call
-	results := make(map[int][]Message)   // by the turn that they belong to
-	moved := make([]bool, len(messages)) // whether a message is among results
+	turns := make(map[string]int)        // index of the latest turn with a call, by the call's ID
+	results := make(map[int][]Message)   // by the index of their turn
+	moved := make([]bool, len(messages)) // whether a message is in results
 	for i := range messages {
 		m := &messages[i]
 		for j := range m.ToolCalls {
@@ -31,10 +31,10 @@ func resultsFirst(messages []Message) []Message {
 	return ordered
 }
 
-// inOrder reports whether only results stand between each call and its result.
+// inOrder reports whether nothing but results stands between each turn with calls and their results.
 func inOrder(messages []Message) bool {
 	var turns map[string]int
-	last := -1 // the last message that is no result
+	last := -1 // the latest message that is not a result
 	for i := range messages {
 		m := &messages[i]
 		if m.Role != RoleTool {

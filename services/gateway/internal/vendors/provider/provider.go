@@ -35,8 +35,8 @@ type ImageFetcher interface {
 	FetchesImages() bool
 }
 
-// DocumentFetcher is a ChatProvider that reports whether its vendor fetches a document that a message names by an https
-// URL. A provider without this interface doesn't, and refuses a chat with such a URL as unsupported.
+// DocumentFetcher is a ChatProvider that reports whether its vendor itself fetches the document at an https URL in a
+// message. A provider without this interface refuses a chat with such a URL as unsupported.
 type DocumentFetcher interface {
 	ChatProvider
 	FetchesDocument(url string) bool
@@ -151,13 +151,13 @@ type Message struct {
 	// ToolCallID is the ID of the call that a tool turn answers.
 	ToolCallID string
 	Name       string
-	// Reasoning is the thinking of an assistant turn that its caller was shown and sends back, where it is not a part of a
-	// call's state. Few vendors take it; see HintReasoning.
+	// Reasoning is an assistant turn's thinking that the caller was shown and sends back outside of a call's state. Few
+	// vendors accept it; see HintReasoning.
 	Reasoning string `json:",omitzero"`
 }
 
-// Text returns the message's texts. Those of a turn of the assistant are pieces of one text, which Anthropic cuts at its
-// citations. All others are texts of their own, each of which begins on a new line.
+// Text returns the message's texts joined. An assistant's texts are pieces of one text, which Anthropic splits at
+// citations, and are concatenated. Texts of other roles are separate, and each begins on a new line.
 func (m Message) Text() string {
 	if len(m.Content) == 1 {
 		return m.Content[0].Text
@@ -172,9 +172,9 @@ func (m Message) Text() string {
 	return text.String()
 }
 
-// Conversation returns the messages for a vendor that has one system prompt, before the conversation. Later system messages
-// become turns of the user at their places: moved into the prompt they would hold for what was said before them, and the
-// vendor could use nothing of what its cache has of the conversation.
+// Conversation returns the messages for a vendor that accepts system messages only before the conversation. Later
+// system messages become user turns in their places: in the system prompt they would apply to earlier turns as well,
+// and would invalidate the vendor's prompt cache.
 func (c *Chat) Conversation() []Message {
 	first := slices.IndexFunc(c.Messages, func(m Message) bool { return m.Role != RoleSystem })
 	late := func(m Message) bool { return m.Role == RoleSystem }
@@ -272,8 +272,8 @@ type Event struct {
 	// of the same dialect.
 	Reasoning string
 	ToolCalls []ToolCall
-	// Citations are sources of the text so far. Images are images that the model made, whole, each as a data: URI or an
-	// https URL.
+	// Citations are sources of the text so far. Images are complete images that the model generated, each as a data:
+	// URI or an https URL.
 	Citations []Citation `json:",omitzero"`
 	Images    []string   `json:",omitzero"`
 	// Other is what the model wrote into fields without a place here (a call of an older format, a vendor's own tool,
@@ -304,8 +304,8 @@ func (e Event) Empty() bool {
 	return !e.Output() && len(e.Citations) == 0 && e.FinishReason == "" && e.Usage == nil && e.Native == nil
 }
 
-// Shown reports whether the caller gets to see the event: it has content or its sources, or is a vendor's frame of any kind,
-// which a face of its dialect relays.
+// Shown reports whether the caller may see the event: it has content or citations, or it is a vendor's frame, which a
+// face of the same dialect relays.
 func (e Event) Shown() bool { return e.Content() || len(e.Citations) > 0 || e.Native != nil }
 
 // FinishReason is why the model stopped.
@@ -319,8 +319,8 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
-// WithCalls returns why an answer ended that holds tool calls or doesn't. Some vendors say that an answer with calls has
-// stopped: OpenAI does where the request required the call.
+// WithCalls returns FinishToolCalls instead of FinishStop if the answer has tool calls. Some vendors report that an
+// answer with calls just stopped: OpenAI does if the request required the call.
 func (f FinishReason) WithCalls(calls bool) FinishReason {
 	if calls && f == FinishStop {
 		return FinishToolCalls

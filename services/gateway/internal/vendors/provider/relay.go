@@ -22,8 +22,8 @@ type Relay struct {
 	Stream bool
 	// Estimate is the usage that is billed where the vendor reports none, and Most the largest that it can report.
 	Estimate, Most Usage
-	// OutputLimit is the limit of each of Answers answers' tokens, from which Most has its output; 0 where no field limits
-	// them.
+	// OutputLimit is the output limit of each answer in tokens, and Answers how many answers are requested; Most.Output
+	// contains their product. Both are 0 for calls without an output limit.
 	OutputLimit, Answers int64
 }
 

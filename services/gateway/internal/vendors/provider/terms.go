@@ -5,56 +5,57 @@ import (
 	"strings"
 )
 
-// Terms are what a vendor's model refuses of a request that was written in another dialect. Each dialect has one table of
-// them. The zero value refuses nothing.
+// Terms describes what a vendor's model refuses, for requests that the gateway encodes anew. Each dialect returns them
+// for its models. The zero value refuses nothing.
 type Terms struct {
 	Sampling Sampling
-	// SamplesWithoutReasoning reports whether the model takes every setting of sampling where it is told not to reason.
+	// SamplesWithoutReasoning reports whether the model accepts every sampling setting if the request turns reasoning
+	// off.
 	SamplesWithoutReasoning bool
-	// Functions says which names of functions the vendor takes. Others are replaced, and the calls get them back.
+	// Functions says which function names the vendor accepts. Other names are replaced, and restored in the answer's
+	// calls.
 	Functions NameRule
-	// Stops is how many stop sequences the vendor takes; 0 is any number, and NoStops is none.
+	// Stops is how many stop sequences the vendor accepts; 0 means any number, NoStops none.
 	Stops int
-	// NoBlanks reports whether the vendor refuses stop sequences without a character other than white space.
+	// NoBlanks reports whether the vendor refuses stop sequences of only white space.
 	NoBlanks bool
 	// NoPrefill reports whether the model refuses a conversation that ends with the beginning of its own answer.
 	NoPrefill bool
-	// Obstacle returns what in a request makes the vendor refuse to reason with it, as the end of a sentence; empty for
-	// nothing. Nil is for vendors that reason with every request.
+	// Obstacle returns which part of a request the vendor refuses to combine with reasoning, as the end of a sentence;
+	// empty if there is none. Nil means that the vendor reasons with every request.
 	Obstacle func(chat *Chat) string
 }
 
-// NoStops is the number of stop sequences of models that take none.
+// NoStops is the value of Terms.Stops for models that accept no stop sequences.
 const NoStops = -1
 
-// Sampling is which settings of sampling a model takes: the temperature and top_p.
+// Sampling says which sampling settings, temperature and top_p, a model accepts.
 type Sampling int
 
-// The settings that models take.
+// The values of Sampling.
 const (
-	// SamplingAny takes both.
+	// SamplingAny accepts both.
 	SamplingAny Sampling = iota
-	// SamplingOne takes either, but not both.
+	// SamplingOne accepts either, but not both.
 	SamplingOne
-	// SamplingDefault takes neither, but for the value that is the default, which need not be sent.
+	// SamplingDefault accepts only the default of each, which need not be sent.
 	SamplingDefault
 )
 
-// defaultSampling is the default of both settings at the vendors whose models don't take every value.
+// defaultSampling is the default of both settings at the vendors whose models don't accept every value.
 const defaultSampling = 1
 
-// Fitted is a chat as a vendor's model takes it.
+// Fitted is a chat adapted to what a vendor's model accepts.
 type Fitted struct {
 	*Chat
 
-	// Left are the kinds of settings that the model doesn't take and the chat no longer has.
+	// Left holds the hints for settings that were left out because the model refuses them.
 	Left  Hint
 	names names
 }
 
-// Fit returns a chat as a model of these terms takes it. What the model refuses is expressed in another way, left out or,
-// where the answer depends on it, the reason for an Unsupported error. The chat itself stays as it is. Nil terms refuse
-// nothing.
+// Fit adapts a chat to what the model accepts. It expresses differently or leaves out what the model refuses, or
+// returns an Unsupported error if the answer depends on it. The chat itself is not changed. Nil Terms refuse nothing.
 func (t *Terms) Fit(chat *Chat) (*Fitted, error) {
 	if t == nil {
 		t = new(Terms)
@@ -76,7 +77,7 @@ func (t *Terms) Fit(chat *Chat) (*Fitted, error) {
 	return f, f.reason(t.Obstacle)
 }
 
-// sample removes the settings of sampling that the model refuses.
+// sample removes the sampling settings that the model refuses.
 func (f *Fitted) sample(takes Sampling) {
 	if takes == SamplingAny {
 		return
@@ -97,7 +98,8 @@ func (f *Fitted) sample(takes Sampling) {
 
 func isDefault(setting *float64) bool { return setting != nil && *setting == defaultSampling }
 
-// stop removes the stop sequences that the vendor refuses. Too many are refused: an answer would run on.
+// stop removes the stop sequences that the vendor refuses. If there are too many, it returns an error, because without
+// one of them an answer would not stop.
 func (f *Fitted) stop(t *Terms) error {
 	if t.Stops == NoStops && len(f.Stop) > 0 {
 		f.Stop, f.Left = nil, f.Left|HintStop
@@ -111,10 +113,10 @@ func (f *Fitted) stop(t *Terms) error {
 	return nil
 }
 
-// IsBlank reports whether a text has nothing but white space.
+// IsBlank reports whether a text is empty or only white space.
 func IsBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// rename gives the functions names that the vendor takes.
+// rename replaces the function names that the vendor refuses.
 func (f *Fitted) rename(rule NameRule) (err error) {
 	if f.names, err = newNames(f.Chat, rule); err != nil || f.names.sent == nil {
 		return err
@@ -135,7 +137,7 @@ func (f *Fitted) rename(rule NameRule) (err error) {
 	return nil
 }
 
-// Restore gives the calls of an answer the names that the caller knows their functions by.
+// Restore gives an answer's calls the caller's function names.
 func (f *Fitted) Restore(calls []ToolCall) {
 	for i := range calls {
 		if name, ok := f.names.called[calls[i].Name]; ok {
@@ -144,7 +146,7 @@ func (f *Fitted) Restore(calls []ToolCall) {
 	}
 }
 
-// reason leaves reasoning out where something else in the request excludes it.
+// reason removes reasoning if something else in the request excludes it. If reasoning is required, it returns an error.
 func (f *Fitted) reason(obstacle func(chat *Chat) string) error {
 	if obstacle == nil || f.Reasoning == nil || f.Reasoning.Level() == EffortNone {
 		return nil

@@ -90,7 +90,7 @@ func TestPrefillIsRefused(t *testing.T) {
 	}
 }
 
-// Functions get names that the vendor takes, the same everywhere in the request, and the calls of the answer get the
+// Functions get names that the vendor accepts, the same everywhere in the request, and the answer's calls get the
 // caller's names back.
 func TestNamesAreFitted(t *testing.T) {
 	terms := provider.Terms{Functions: provider.NameRule{Longest: 64, LetterFirst: true}}
@@ -128,7 +128,7 @@ func TestNamesAreFitted(t *testing.T) {
 	}
 }
 
-// Two functions never get one name, whatever their names are.
+// Two functions never get the same name, whatever their names are.
 func TestNamesNeverCollide(t *testing.T) {
 	terms := provider.Terms{Functions: provider.NameRule{Longest: 64}}
 	fit := func(names ...string) ([]string, error) {
@@ -150,7 +150,7 @@ func TestNamesNeverCollide(t *testing.T) {
 	if err != nil || short[1] != "a_b" || short[0] == short[2] {
 		t.Errorf("%q, %v", short, err)
 	}
-	long, err := fit("a.b", short[0]) // The caller has a function of the name that would be sent.
+	long, err := fit("a.b", short[0]) // The caller has a function with the short replacement as its name.
 	if err != nil || long[1] != short[0] || long[0] == short[0] {
 		t.Errorf("%q, %v", long, err)
 	}
@@ -159,7 +159,7 @@ func TestNamesNeverCollide(t *testing.T) {
 	}
 }
 
-// Results stand behind their calls; what stood between comes after them.
+// Results come directly after their calls, and what stood between comes after the results.
 func TestResultsComeFirst(t *testing.T) {
 	calls := func(ids ...string) (m provider.Message) {
 		m.Role = provider.RoleAssistant

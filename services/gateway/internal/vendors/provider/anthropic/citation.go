@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// citation returns a source of a text block, of any type. Source: Anthropic API reference, "Citations".
+// citation decodes a citation of any type. Source: Anthropic API reference, "Citations".
 func citation(value gjson.Result) provider.Citation {
 	return provider.Citation{
 		URL:   cmp.Or(wire.Text(value.Get("url")), wire.Text(value.Get("source"))),
@@ -19,17 +19,17 @@ func citation(value gjson.Result) provider.Citation {
 	}
 }
 
-// cited are the sources of the text blocks of an answer: those of a block are cited by all its text.
+// cited collects the sources of an answer's text blocks. A block's sources belong to the whole text of the block.
 type cited struct {
-	// start is where the block begins in the answer's text, end where the text ends so far, in characters.
+	// start is where the block begins in the answer's text, and end is where the text ends so far, in characters.
 	start, end int
 	sources    []provider.Citation
 }
 
-// write counts a piece of text.
+// write adds the length of a piece of text.
 func (c *cited) write(text string) { c.end += utf8.RuneCountInString(text) }
 
-// take returns the sources of the block, which ends here.
+// take ends the block and returns its sources.
 func (c *cited) take() []provider.Citation {
 	sources := c.sources
 	for i := range sources {

@@ -48,7 +48,7 @@ func overflow(text string) bool {
 		strings.Contains(text, "exceed context limit")
 }
 
-// refusals are the types of errors that the request is at fault for.
+// refusals are the error types that blame the request.
 var refusals = []string{"invalid_request_error", "not_found_error", "request_too_large"}
 
 // byType returns the class of a status and an error type. A status below 400 is that of an error inside an answer that

@@ -60,9 +60,10 @@ func (r *request) encodeOutput(model string, effort provider.Effort, format json
 	return nil
 }
 
-// FormatOf reads the contract's form of an answer; see provider.Chat. A strict schema constrains the output, so that the
-// text is JSON of that schema and never a tool call; what of the schema the vendors don't enforce is described to the model.
-// A loose schema and "any object" are requested by an instruction, because the dialect has no setting for them.
+// FormatOf reads the contract's form of an answer; see provider.Chat. A strict schema constrains the output, so that
+// the text is JSON of that schema and never a tool call; keywords that the vendors don't enforce become a part of the
+// schema's descriptions. A loose schema and "any object" are requested by an instruction, because the dialect has no
+// setting for them.
 func FormatOf(format json.RawMessage) (form Format, err error) {
 	if len(format) == 0 {
 		return form, nil

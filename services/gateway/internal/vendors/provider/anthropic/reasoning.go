@@ -14,24 +14,25 @@ type ThinkingConfig struct {
 	Budget int    `json:"budget_tokens,omitempty"`
 }
 
-// Bounds of a budget of thinking, in tokens, and of what goes with thinking.
+// Bounds of a thinking budget, in tokens, and of settings that exclude thinking.
 const (
 	leastBudget = 1024
-	// leastTopP is the least top_p with which the vendor thinks.
+	// leastTopP is the lowest top_p that the vendor allows with thinking.
 	leastTopP = 0.95
 	// answerRoom is what is left for the answer where the caller did not bound the output.
 	answerRoom = 4096
 )
 
-// version matches the version in a model's name, which hosts write with dashes or dots, before or behind the family:
-// "claude-3-7-sonnet", "claude-sonnet-4.5", "us.anthropic.claude-opus-4-6-v1", "claude-haiku-4-5@20251001". A longer number
-// is a date.
+// version matches the version in a model's name. Hosts write it with dashes or dots, before or after the family:
+// "claude-3-7-sonnet", "claude-sonnet-4.5", "us.anthropic.claude-opus-4-6-v1", "claude-haiku-4-5@20251001". A longer
+// number is a date.
 var version = regexp.MustCompile(`claude-(?:[a-z]+-)*v?(\d{1,2})(?:[.-](\d{1,2}))?(?:$|\D)`)
 
-// newest is the version of models of Claude whose names have none: names of the future, and aliases that move.
+// newest is the version of Claude models whose names have no version: future names and moving aliases.
 const newest = 99_00
 
-// Version returns the version of a model as a number, 406 for 4.6; 0 for a name that is not Claude's.
+// Version returns a model's version as a number, 406 for 4.6; newest for a Claude model without a version in its name,
+// and 0 for other models.
 func Version(model string) int {
 	model = strings.ToLower(model)
 	found := version.FindStringSubmatch(model)
@@ -67,8 +68,8 @@ type ThinkingPlan struct {
 	MaxTokens int
 }
 
-// PlanThinking returns how a chat with a largest output asks for thinking. The chat has been fitted to Terms, so that
-// nothing in it excludes thinking.
+// PlanThinking returns how a chat with a largest output asks for thinking. Terms.Fit must have adapted the chat, so
+// that nothing in it excludes thinking.
 func PlanThinking(chat *provider.Chat, maxTokens int) ThinkingPlan {
 	plan, asked := ThinkingPlan{MaxTokens: maxTokens}, chat.Reasoning
 	if asked == nil || asked.Level() == provider.EffortNone {
@@ -124,8 +125,8 @@ func obstacleTo(chat *provider.Chat) string {
 	return ""
 }
 
-// lacksReasoning reports whether a conversation ends with tool results whose calls carry no thinking of this vendor. Models
-// before firstAdaptive refuse to begin thinking in such a turn.
+// lacksReasoning reports whether a conversation ends with tool results, and perhaps system messages after them, whose
+// calls carry no thinking of this vendor. Models before firstAdaptive refuse to begin thinking in such a turn.
 func lacksReasoning(messages []provider.Message) bool {
 	i := len(messages) - 1
 	for i >= 0 && (messages[i].Role == provider.RoleTool || messages[i].Role == provider.RoleSystem) {

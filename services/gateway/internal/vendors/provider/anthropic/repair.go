@@ -44,8 +44,8 @@ func repairBlock(edit *wire.Editor, block gjson.Result) {
 	})
 }
 
-// withoutOwn returns a conversation without thinking and citations that the gateway has signed. A turn of such thinking alone
-// is left out.
+// withoutOwn returns a conversation without thinking and citations that the gateway marked as its own. It drops a turn
+// that holds only such thinking.
 func withoutOwn(messages gjson.Result) string {
 	if !messages.IsArray() {
 		return messages.Raw
@@ -82,8 +82,8 @@ func withoutOwnBlocks(content gjson.Result) string {
 	return "[" + strings.Join(blocks, ",") + "]"
 }
 
-// withoutOwnCitations returns a text block without the citations that the gateway wrote: the vendor knows none of their
-// sources.
+// withoutOwnCitations returns a text block without the citations that the gateway wrote, because the vendor doesn't
+// know their sources.
 func withoutOwnCitations(block gjson.Result) string {
 	citations := block.Get("citations")
 	var kept []string

@@ -74,8 +74,8 @@ type choice struct {
 	DisableParallel bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
-// encode puts the system messages before the conversation into the dialect's own field, and joins consecutive turns of the same side: the dialect
-// requires user and assistant to alternate.
+// encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
+// turns of the same side, because the dialect requires user and assistant to alternate.
 func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
@@ -143,7 +143,8 @@ func (r *request) join(of provider.Role, blocks []any) {
 	r.Messages = append(r.Messages, message{role, blocks})
 }
 
-// trimPrefill removes white space from the end of an answer that the vendor is to continue: it refuses such an end.
+// trimPrefill removes trailing white space from an answer that the vendor should continue, because the vendor refuses
+// it.
 func (r *request) trimPrefill() {
 	last := len(r.Messages) - 1
 	if last < 0 || r.Messages[last].Role != "assistant" {
@@ -227,7 +228,7 @@ func ToolID(id string) string {
 	}, id)
 }
 
-// encodeParts leaves out texts of nothing but white space, which the dialect refuses. The dialect has no setting for an
+// encodeParts leaves out texts of only white space, which the dialect refuses. The dialect has no setting for an
 // image's detail, which is only a hint.
 func encodeParts(parts []provider.Part) ([]block, error) {
 	var blocks []block

@@ -8,10 +8,11 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
 )
 
-// inputSchemas are what the vendor requires of the schemas of functions.
+// inputSchemas is what the vendor requires of function schemas.
 var inputSchemas = schema.Arguments{Required: true, NoUnion: true}
 
-// InputSchema returns the schema of a tool's arguments as Claude takes it. enforced reports whether the vendor enforces it.
+// InputSchema returns the schema of a tool's arguments in the form that Claude accepts. enforced says whether the
+// vendor enforces it.
 func InputSchema(index int, tool *provider.Tool, enforced bool) (json.RawMessage, error) {
 	field := "tools[" + strconv.Itoa(index) + "].function.parameters"
 	parameters, err := inputSchemas.Fit(field, tool.Parameters)

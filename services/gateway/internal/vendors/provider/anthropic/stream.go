@@ -42,9 +42,9 @@ type stream struct {
 	// kept is thinking that waits for its call; block is the thinking block that is being received.
 	kept  Thinking
 	block thinkingBlock
-	// sources are those of the text block that is being received.
+	// sources collects the sources of the text block that is being received.
 	sources cited
-	// thought is the number of bytes of thinking and of sources received, of which charged were charged to hold.
+	// thought counts the received bytes of thinking and sources; charged counts those that were charged to hold.
 	thought, charged int
 	hold             *memory.Hold
 	contentBegun     bool // text or a call has begun

@@ -2,7 +2,7 @@ package anthropic
 
 import "switchyard.dev/services/gateway/internal/vendors/provider"
 
-// Versions from which a model takes the temperature or top_p but not both, takes neither, and doesn't continue an answer.
+// Versions from which a model takes only one of temperature and top_p, takes neither, and doesn't continue an answer.
 // Sources: Anthropic's migration guides and release notes.
 const (
 	firstOneSampling = 401
@@ -13,11 +13,11 @@ const (
 // firstEnforced is the version from which a model enforces schemas.
 const firstEnforced = 401
 
-// enforces reports whether a model's output can be constrained to a schema: its text, and the arguments of its calls. That
-// of other vendors' models is not known.
+// enforces reports whether the vendor can constrain a model's text and call arguments to a schema. It returns true for
+// models other than Claude, about which nothing is known.
 func enforces(model string) bool { return Version(model) == 0 || Version(model) >= firstEnforced }
 
-// Terms returns what a model of Claude refuses, at each of its hosts.
+// Terms returns what a Claude model refuses, on any host.
 func Terms(model string) provider.Terms {
 	t := provider.Terms{
 		Functions: provider.NameRule{Longest: 128}, NoBlanks: true, NoPrefill: Version(model) >= firstUnprefilled, Obstacle: obstacleTo,

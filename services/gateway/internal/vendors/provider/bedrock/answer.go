@@ -63,7 +63,7 @@ func readAnswer(ctx context.Context, response *http.Response, claude bool) (*pro
 type answer struct {
 	claude                 bool
 	text, reasoning, other wire.Joined
-	// characters is the length of the text.
+	// characters is the length of the text in characters.
 	characters int
 	citations  []provider.Citation
 	images     []string

@@ -185,7 +185,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// Reasoning that is required, and that the model can't do with the rest of the request, is refused; otherwise it is left out.
+// If the model can't reason with the rest of the request, required reasoning is refused, and other reasoning is left
+// out.
 func TestReasoningThatIsExcluded(t *testing.T) {
 	for model, chat := range map[string]*provider.Chat{claude: {Model: claude, Temperature: new(0.5)}, llama: {Model: llama}} {
 		terms := bedrock.Dialect().TermsOf(model)

@@ -9,7 +9,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// citation returns a source of the text from start to end, in characters. Source: Amazon Bedrock API reference, "Citation".
+// citation decodes a source of the text from start to end, in characters. Source: Amazon Bedrock API reference,
+// "Citation".
 func citation(value gjson.Result, start, end int) provider.Citation {
 	var quote wire.Joined
 	value.Get("sourceContent").ForEach(func(_, piece gjson.Result) bool {
@@ -40,7 +41,7 @@ func (a *answer) write(text string) {
 	a.characters += utf8.RuneCountInString(text)
 }
 
-// image returns an image of an answer as a data: URI; empty for one that is elsewhere.
+// image returns an image of an answer as a data: URI; empty if the answer doesn't hold its bytes.
 func image(format string, value gjson.Result) string {
 	data := wire.Text(value.Get("source.bytes"))
 	if data == "" {

@@ -121,8 +121,8 @@ func appendThinking(blocks []block, thinking []json.RawMessage) []block {
 	return blocks
 }
 
-// part appends a part of a turn. Texts of nothing but white space are left out, because the dialect would refuse them. It has no setting for
-// an image's detail, which is only a hint.
+// part appends a part of a turn. It leaves out texts of only white space, because the dialect would refuse them. It has
+// no setting for an image's detail, which is only a hint.
 func (e *encoder) part(blocks []block, p provider.Part) ([]block, error) {
 	switch {
 	case p.File != nil:
@@ -172,7 +172,7 @@ func (e *encoder) document(file *provider.File) (*media, error) {
 		format = "txt"
 	}
 	if format == "" {
-		return nil, provider.Unsupported("messages[].content", "this provider accepts texts, and documents of the types pdf, doc, docx, xls and xlsx")
+		return nil, provider.Unsupported("messages[].content", "this provider accepts as documents only texts, pdf, doc, docx, xls and xlsx")
 	}
 	return &media{Format: format, Name: e.documentName(file.Name), Source: source{data}}, nil
 }

@@ -40,7 +40,8 @@ func hints(model string) provider.Hint {
 	return takes
 }
 
-// terms returns what a model refuses: Claude what it refuses elsewhere, and all what the dialect has no place for.
+// terms returns what a model refuses: for Claude what it refuses everywhere, and for every model what the dialect can't
+// carry.
 func terms(model string) provider.Terms {
 	var t provider.Terms
 	if isClaude(model) {

@@ -70,8 +70,8 @@ type encoder struct {
 	documents int
 }
 
-// encode puts the system messages before the conversation into the dialect's own field, and joins consecutive turns of the same side: the dialect
-// requires user and assistant to alternate.
+// encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
+// turns of the same side, because the dialect requires user and assistant to alternate.
 func encode(chat *provider.Chat, maxTokens int) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (e *encoder) add(m provider.Message) error {
 	return nil
 }
 
-// trimPrefill removes white space from the end of an answer that the model is to continue: Claude refuses such an end.
+// trimPrefill removes trailing white space from an answer that the model should continue, because Claude refuses it.
 func (e *encoder) trimPrefill() {
 	last := len(e.Messages) - 1
 	if last < 0 || e.Messages[last].Role != roleAssistant {

@@ -33,10 +33,11 @@ type stream struct {
 	thought, charged int
 	hold             *memory.Hold
 	contentBegun     bool // text or a call has begun
-	// text is the number of the block that is being received, which began at begun of the characters so far.
+	// text is the number of the block that is being received. begun is how many characters the answer had when the
+	// block began; characters is how many it has so far.
 	text              int64
 	begun, characters int
-	format            string // of the image that is being received
+	format            string // format of the image that is being received
 	deltas            provider.CallDeltas
 
 	finished, metered, done bool

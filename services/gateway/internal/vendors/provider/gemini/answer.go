@@ -28,8 +28,8 @@ type piece struct {
 type reader struct {
 	calls      int
 	hasContent bool // text, an image or a call was read
-	// citations are the sources so far: each list of the vendor replaces the one before. bytes and characters are the length
-	// of the text.
+	// citations are the sources so far; each list from the vendor replaces the previous one. bytes and characters are
+	// the length of the text so far.
 	citations         []provider.Citation
 	bytes, characters int
 	id                string

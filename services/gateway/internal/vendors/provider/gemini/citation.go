@@ -7,9 +7,9 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// grounding returns the sources of an answer's text, at their places in bytes: for each part of the text that the vendor
-// supports by sources one of each, and the other sources without a place. Source: Gemini API reference, "GroundingMetadata".
-// As many parts may name one source, only maxCitations bytes are taken.
+// grounding returns the sources of an answer's text, with places in bytes: one citation for each supported part of the
+// text and each source that supports it, and the remaining sources without a place. Source: Gemini API reference,
+// "GroundingMetadata". Because many parts may name the same source, it stops adding parts after maxCitations bytes.
 func grounding(metadata gjson.Result) (found []provider.Citation) {
 	var sources []provider.Citation
 	size := 0
@@ -44,10 +44,10 @@ func grounding(metadata gjson.Result) (found []provider.Citation) {
 	return found
 }
 
-// maxCitations bounds the sources of an answer, in bytes.
+// maxCitations is how many bytes of citations with a place grounding collects before it stops.
 const maxCitations = 4 << 20
 
-// recitations returns the sources that an answer repeats, at their places in bytes. Source: Gemini API reference,
+// recitations returns the sources that an answer recites, with places in bytes. Source: Gemini API reference,
 // "CitationMetadata"; Vertex AI has another name for the list.
 func recitations(metadata gjson.Result) (found []provider.Citation) {
 	for _, list := range []string{"citationSources", "citations"} {
@@ -67,8 +67,8 @@ func place(value gjson.Result) int {
 	return int(n)
 }
 
-// sources returns the citations of the answer so far at their places in characters. Without the text, which a stream doesn't
-// keep, places are known only in plain ASCII.
+// sources returns the citations so far, with places in characters. A stream passes no text, because it doesn't keep it;
+// the places are then known only if the text is ASCII, and 0 otherwise.
 func (r *reader) sources(text string) []provider.Citation {
 	switch {
 	case text != "":

@@ -29,10 +29,10 @@ func takesPenalties(model string) bool {
 	return v > 0 && v < firstThinking
 }
 
-// terms returns what each model refuses. Source: Gemini API reference, FunctionDeclaration and GenerationConfig.
+// terms returns what every model refuses. Source: Gemini API reference, FunctionDeclaration and GenerationConfig.
 func terms(string) provider.Terms {
 	return provider.Terms{Functions: provider.NameRule{Longest: 64, Extra: ".:", LetterFirst: true}, Stops: 5, NoBlanks: true}
 }
 
-// arguments are what the vendor requires of the schemas of functions.
+// arguments is what the vendor requires of function schemas.
 var arguments schema.Arguments

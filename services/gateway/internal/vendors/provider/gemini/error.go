@@ -84,7 +84,7 @@ func keyRefused(code, text string) bool {
 		strings.Contains(text, "api key not found")
 }
 
-// refusals are the names of statuses that the request is at fault for.
+// refusals are the status names that blame the request.
 var refusals = []string{"INVALID_ARGUMENT", "NOT_FOUND", "OUT_OF_RANGE", "ALREADY_EXISTS", "UNIMPLEMENTED"}
 
 // byStatus returns the class of an HTTP status, or of the status's name if there is none. A status below 400 is that of

@@ -51,8 +51,8 @@ type generationConfig struct {
 	Image      *imageConfig `json:"imageConfig,omitempty"`
 }
 
-// encode puts the system messages before the conversation into the dialect's own field, and joins consecutive turns of the same side: the dialect
-// requires user and model to alternate.
+// encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
+// turns of the same side, because the dialect requires user and model to alternate.
 func encode(chat *provider.Chat) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 			if err != nil {
 				return nil, err
 			}
-			if p.File.Name != "" { // The dialect has no member for it.
+			if p.File.Name != "" { // The dialect has no member for the name.
 				encoded = append(encoded, part{Text: "Document: " + p.File.Name})
 			}
 			encoded = append(encoded, part{InlineData: document})
@@ -185,7 +185,7 @@ var documentTypes = []string{
 	"text/javascript", "text/x-python",
 }
 
-// encodeDocument returns the data of a document. Texts of other types are plain ones.
+// encodeDocument returns the data of a document. Texts of types that the vendor doesn't list are sent as text/plain.
 func encodeDocument(file *provider.File) (*blob, error) {
 	_, data, ok := file.Data()
 	switch kind := file.Type(); {
@@ -196,7 +196,7 @@ func encodeDocument(file *provider.File) (*blob, error) {
 	case file.IsText():
 		return &blob{"text/plain", data}, nil
 	}
-	return nil, provider.Unsupported("messages[].content", "this provider takes PDFs and texts as documents")
+	return nil, provider.Unsupported("messages[].content", "this provider takes only PDFs and texts as documents")
 }
 
 // dataURI splits a data: URI (RFC 2397) in base64.

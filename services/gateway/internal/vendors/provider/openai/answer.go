@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// answerOf parses a whole completion. The first call gets the reasoning of the answer as its state, by which the provider is
-// named; an empty name keeps none.
+// answerOf parses a whole completion. The first call gets the answer's reasoning as its state, with by as the
+// provider's name; if by is empty, no reasoning is kept.
 func answerOf(caller *wire.Caller, status int, data []byte, by string) (*provider.Answer, error) {
 	var c chunk
 	if err := c.read(caller, status, data); err != nil {

@@ -44,7 +44,7 @@ func resultOf(line []byte) (provider.BatchResult, error) {
 func outcomeOf(view gjson.Result) provider.BatchOutcome {
 	problem, status := view.Get("error"), view.Get("response.status_code")
 	switch code := problem.Get("code").Str; {
-	case view.Get("response.body.status").Str == "failed": // A response that failed comes with the status 200.
+	case view.Get("response.body.status").Str == "failed": // A failed response has the status 200.
 		return provider.BatchRequestFailed
 	case status.Type == gjson.Number && status.Num == http.StatusOK && !isError(problem):
 		return provider.BatchAnswered

@@ -13,7 +13,7 @@ import (
 type chunk struct {
 	choices         int
 	text, reasoning wire.Joined
-	// holder is the member that held the reasoning.
+	// holder names the member that held the reasoning.
 	holder string
 	// other is output without a place in the contract; see provider.Event.
 	other   wire.Joined
@@ -27,7 +27,7 @@ type chunk struct {
 	model  gjson.Result
 	// details of the reasoning (OpenRouter): most servers repeat its text in them.
 	details gjson.Result
-	// results and sources are what Perplexity found.
+	// results and sources are the two lists of sources that Perplexity sends: search_results and citations.
 	results, sources gjson.Result
 	citations        []provider.Citation
 	images           []string

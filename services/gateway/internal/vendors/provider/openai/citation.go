@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// citation returns an annotation of a text as a source. Its members are in one of the name of its type, or beside that.
-// Sources: OpenAI API reference, "Chat Completions"; OpenRouter's documentation, "Web search".
+// citation decodes an annotation of a text. Its members are in an object named after its type, or in the annotation
+// itself. Sources: OpenAI API reference, "Chat Completions"; OpenRouter's documentation, "Web search".
 func citation(annotation gjson.Result) (c provider.Citation, ok bool) {
 	kind := annotation.Get("type").Str
 	if !strings.HasSuffix(kind, "_citation") {
@@ -34,7 +34,7 @@ func position(value gjson.Result) int {
 	return int(n)
 }
 
-// source returns an entry of the sources that Perplexity lists beside its choices: an object, or a URL.
+// source decodes an entry of the source list that Perplexity sends next to its choices: an object or a URL.
 func source(entry gjson.Result) (c provider.Citation, ok bool) {
 	if entry.IsObject() {
 		c = provider.Citation{URL: wire.Text(entry.Get("url")), Title: wire.Text(entry.Get("title"))}
@@ -44,7 +44,7 @@ func source(entry gjson.Result) (c provider.Citation, ok bool) {
 	return c, c.URL != ""
 }
 
-// picture returns an image of an answer, in the form of OpenRouter or in that of requests.
+// picture returns the URL of an image in an answer, in OpenRouter's form or in the form of requests.
 func picture(entry gjson.Result) string {
 	of := entry.Get("image_url")
 	if of.IsObject() {
@@ -53,22 +53,22 @@ func picture(entry gjson.Result) string {
 	return wire.Text(of)
 }
 
-// addImage adds an image of a message.
+// addImage adds the image of an entry, if it has one.
 func (c *chunk) addImage(entry gjson.Result) {
 	if url := picture(entry); url != "" {
 		c.images = append(c.images, url)
 	}
 }
 
-// addAnnotation adds a source of a message.
+// addAnnotation adds the source of an annotation, if it has one.
 func (c *chunk) addAnnotation(annotation gjson.Result) {
 	if found, ok := citation(annotation); ok {
 		c.citations = append(c.citations, found)
 	}
 }
 
-// addSources adds sources that are listed beside the choices, of which the first skip came before. It returns how many are
-// listed. Perplexity repeats the list in each chunk, in two forms.
+// addSources adds the sources that are listed next to the choices, except the first skip, which came before. It returns
+// how many are listed. Perplexity repeats the list in each chunk, in two forms.
 func (c *chunk) addSources(skip int) int {
 	listed := 0
 	for _, list := range []gjson.Result{c.results, c.sources} {

@@ -36,9 +36,9 @@ type rule struct {
 	class apierr.Class
 }
 
-// rules are the rules, of which the first match applies; without a match the status alone decides. They have each code of
-// ResponseError, by which a response that has begun fails, except server_error. Source: OpenAI API reference, "Responses",
-// and its OpenAPI description, ResponseErrorCode.
+// rules are the rules, of which the first match applies; without a match the status alone decides. They cover every
+// code of ResponseError, with which a response fails after it has begun, except server_error. Source: OpenAI API
+// reference, "Responses", and its OpenAPI description, ResponseErrorCode.
 var rules = []rule{
 	{inRequest, []string{"string_above_max_length"}, nil, apierr.ClassPolicy},
 	{inRequest, []string{"context_length_exceeded", "exceed_context_size_error"}, []string{

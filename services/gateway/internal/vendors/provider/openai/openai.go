@@ -170,8 +170,8 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return nil, notStream(ctx, caller, response)
 }
 
-// keeps returns the name by which the reasoning of an answer is kept for its first call; empty for the answer to a native
-// request, which shows its caller the reasoning as the server wrote it.
+// keeps returns the provider's name, under which the answer's first call keeps the reasoning. It is empty for a native
+// request, whose caller gets the reasoning as the server wrote it.
 func (p *Provider) keeps(call call) string {
 	if call.native != nil {
 		return ""

@@ -25,7 +25,7 @@ func TestStreamMeansTheWhole(t *testing.T) {
 	})
 }
 
-// generate returns an answer whose first call has the reasoning as its state.
+// generate returns an answer whose first call has the answer's reasoning as its state.
 func generate(t *rapid.T) *provider.Answer {
 	a := providertest.Generate(t)
 	if a.Reasoning != "" && len(a.ToolCalls) > 0 {

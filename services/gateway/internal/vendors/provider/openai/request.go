@@ -91,7 +91,7 @@ type message struct {
 	Role string `json:"role"`
 	// Content is a string, parts, or null in a message of calls only.
 	Content any `json:"content"`
-	// Each server that takes reasoning back takes one of these, OpenRouter two; see Thought.
+	// A server that accepts reasoning back accepts one of these; OpenRouter accepts two. See Thought.
 	ReasoningContent string          `json:"reasoning_content,omitempty"`
 	Reasoning        string          `json:"reasoning,omitempty"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
@@ -159,8 +159,8 @@ func (b *body) encodeHints(chat *provider.Chat, takes provider.Hint) {
 	}
 }
 
-// checkFiles refuses documents that the server can't be given: those at a URL, which the dialect can't name, and at OpenAI
-// all but PDFs and texts.
+// checkFiles returns an error for documents that the server can't get: documents at a URL, which the dialect has no
+// form for, and at OpenAI and Azure any but PDFs and texts.
 func (p *Provider) checkFiles(messages []provider.Message) error {
 	for i := range messages {
 		for _, c := range messages[i].Content {
@@ -172,14 +172,15 @@ func (p *Provider) checkFiles(messages []provider.Message) error {
 				return provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
 			}
 			if p.traits.enforces && !isText && c.File.Type() != provider.TypePDF {
-				return provider.Unsupported("messages[].content", "this provider takes PDFs, and texts in UTF-8, as documents")
+				return provider.Unsupported("messages[].content", "this provider takes only PDFs and UTF-8 texts as documents")
 			}
 		}
 	}
 	return nil
 }
 
-// encodeMessages encodes the turns. Reasoning belongs to turns of calls, and to the turn that follows their results.
+// encodeMessages encodes the turns. It sends reasoning back with turns that make calls, and with the turn that follows
+// their results.
 func (p *Provider) encodeMessages(messages []provider.Message) []message {
 	out := make([]message, len(messages))
 	for i := range messages {
@@ -204,7 +205,7 @@ func (p *Provider) encodeMessage(m *provider.Message) message {
 	return out
 }
 
-// listsTexts reports whether the server takes a message of several texts as a list of them.
+// listsTexts reports whether a message of several texts is sent as a list of texts.
 func (p *Provider) listsTexts(m *provider.Message) bool {
 	return p.traits.textParts && len(m.Content) > 1 && (m.Role == provider.RoleSystem || m.Role == provider.RoleUser)
 }
@@ -237,7 +238,8 @@ func (p *Provider) encodeTools(tools []provider.Tool) ([]tool, error) {
 	return out, nil
 }
 
-// encodeFormat returns the contract's form of an answer with a strict schema as the server enforces it.
+// encodeFormat returns the response format. If the server enforces OpenAI's rules for strict schemas, a strict schema
+// is converted to them.
 func (p *Provider) encodeFormat(format json.RawMessage) (json.RawMessage, error) {
 	const path = "json_schema.schema"
 	if !p.traits.enforces || !gjson.GetBytes(format, "json_schema.strict").Bool() {
@@ -257,8 +259,8 @@ func (p *Provider) toolID(id string) string {
 	return id
 }
 
-// extra returns the opaque state of a call if the server may use it: Anthropic's is not for this dialect, reasoning has
-// members of its own, and a strict server accepts none.
+// extra returns a call's opaque state if the server may use it. Anthropic's state is not for this dialect, reasoning is
+// sent in other members, and a strict server accepts none.
 func (p *Provider) extra(state json.RawMessage) json.RawMessage {
 	state = WithoutThought(state)
 	if len(state) == 0 || p.traits.strict || gjson.GetBytes(state, "anthropic").Exists() {
@@ -284,10 +286,11 @@ func encodeParts(content []provider.Part) []part {
 	return parts
 }
 
-// encodeText returns a document that is a text as such, behind its name: the dialect's files are PDFs.
+// encodeText returns a text document as a text part that begins with the document's name, because the dialect's files
+// are PDFs.
 func encodeText(document *provider.File) part {
 	text, ok := document.PlainText()
-	if !ok { // It is in another encoding than UTF-8.
+	if !ok { // The text is not UTF-8.
 		return part{Type: "file", File: &file{cmp.Or(document.Name, "document"), document.URL}}
 	}
 	if document.Name != "" {

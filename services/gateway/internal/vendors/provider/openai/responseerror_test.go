@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// responseErrors are the codes with which a response may fail, all of them. Source: OpenAI's OpenAPI description,
+// responseErrors lists all codes with which a response may fail. Source: OpenAI's OpenAPI description,
 // ResponseErrorCode; bio_policy and data_residency_mismatch are in its guides.
 var responseErrors = map[string]apierr.Class{
 	"server_error": apierr.ClassServerError, "rate_limit_exceeded": apierr.ClassRateLimit,
@@ -20,12 +20,12 @@ var responseErrors = map[string]apierr.Class{
 	"image_parse_error": apierr.ClassPolicy, "invalid_image_mode": apierr.ClassPolicy, "image_file_too_large": apierr.ClassPolicy,
 	"unsupported_image_media_type": apierr.ClassPolicy, "empty_image_file": apierr.ClassPolicy,
 	"failed_to_download_image": apierr.ClassPolicy, "image_file_not_found": apierr.ClassPolicy,
-	// Of errors in general.
+	// Codes of other errors.
 	"context_length_exceeded": apierr.ClassContextOverflow, "insufficient_quota": apierr.ClassAuth,
 	"invalid_value": apierr.ClassPolicy, "unsupported_parameter": apierr.ClassPolicy, "model_not_found": apierr.ClassPolicy,
 }
 
-// A code has its class wherever an answer that began well says it.
+// A code has the same class wherever an answer with status 200 reports it.
 func TestResponseErrors(t *testing.T) {
 	for code, want := range responseErrors {
 		problem := `{"code":"` + code + `","message":"What is wrong."}`
@@ -51,7 +51,7 @@ func TestResponseErrors(t *testing.T) {
 	}
 }
 
-// What a vendor says of the content counts more than the code beside it.
+// A message that the content was flagged takes precedence over the error's code.
 func TestFlaggedPrompt(t *testing.T) {
 	failed := `{"status":"failed","error":{"code":"invalid_prompt","message":"Your prompt was flagged as potentially violating our usage policy."},"output":[]}`
 	_, err := respondingWith(t, "application/json", failed).Chat(t.Context(), provider.Credential{}, ofResponses(`{}`))

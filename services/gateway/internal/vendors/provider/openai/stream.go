@@ -24,10 +24,11 @@ type stream struct {
 	chunk  chunk
 	calls  numbering
 	arena  arena
-	// thought is the reasoning that waits for the first call; by names the provider in it, empty for none.
+	// thought collects the reasoning for the first call. by is the provider's name for it; if it is empty, no reasoning
+	// is kept.
 	thought    thoughtJoiner
 	by         string
-	sources    int  // of those beside the choices, how many were returned
+	sources    int  // number of sources next to the choices that were returned
 	hasContent bool // an event was returned
 	refused    bool // the model refused
 	finished   bool // a finish reason was returned

@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
 )
 
-// terms returns what a model refuses. Source: OpenAI API reference, "Chat"; guide "Reasoning models" and its notes on the
-// parameters of each generation. Models of other vendors take what their own APIs take.
+// terms returns what a model refuses. Source: OpenAI API reference, "Chat"; guide "Reasoning models" and its notes on
+// the parameters of each generation. Models of other vendors have only a rule for function names.
 func terms(model string) provider.Terms {
 	t := provider.Terms{Functions: provider.NameRule{Longest: 64}}
 	if !reasonsAtOpenAI(model) {
@@ -25,7 +25,7 @@ func terms(model string) provider.Terms {
 	return t
 }
 
-// ownReasoners matches OpenAI's own models that reason. Those named chat answer at once.
+// ownReasoners matches OpenAI's own reasoning models, and the gpt-5-chat models, which don't reason.
 var ownReasoners = regexp.MustCompile(`^(o[1-9](-|$)|gpt-([5-9]|[1-9]\d)([.-]|$)|codex-)`)
 
 func reasonsAtOpenAI(model string) bool {
@@ -33,14 +33,14 @@ func reasonsAtOpenAI(model string) bool {
 	return ownReasoners.MatchString(name) && !strings.HasPrefix(name, "gpt-5-chat")
 }
 
-// takesSampling reports whether a model takes the temperature and top_p of requests by which it doesn't reason: from GPT-5.1
-// on.
+// takesSampling reports whether a reasoning model accepts temperature and top_p in requests that turn reasoning off.
+// GPT-5.1 and later do.
 func takesSampling(model string) bool {
 	major, minor := gptVersionOf(model)
 	return major > 5 || major == 5 && minor > 0
 }
 
-// arguments are what a server requires of the schemas of functions.
+// arguments returns what the server requires of function schemas.
 func (t traits) arguments() schema.Arguments {
 	return schema.Arguments{Listed: t.enforces, NoUnion: t.enforces}
 }

@@ -14,33 +14,34 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// Where messages hold reasoning. Sources: the API references of DeepSeek, Moonshot and OpenRouter ("Preserving reasoning"),
-// and Mistral's documentation, "Reasoning".
+// Members of messages that hold reasoning. Sources: the API references of DeepSeek, Moonshot and OpenRouter
+// ("Preserving reasoning"), and Mistral's documentation, "Reasoning".
 const (
 	memberReasoningContent = "reasoning_content" // DeepSeek, Moonshot, Z.ai, Qwen
 	memberReasoning        = "reasoning"         // OpenRouter, vLLM, Groq, Cerebras
 	memberDetails          = "reasoning_details" // OpenRouter, MiniMax
-	memberContent          = "content"           // Mistral, as parts of the type thinking
+	memberContent          = "content"           // Mistral, as parts of type thinking
 )
 
-// Thought is the reasoning that led to a call, as its server wrote it. Servers that reason between calls want it back with
-// the turn of the calls, and some refuse the conversation without. It travels as the opaque state of the first call, under
-// the dialect's name, so that other vendors leave it out:
+// Thought is the reasoning that led to a call, as its server wrote it. Servers that reason between calls want it back
+// with the turn that made the calls, and some refuse the conversation without it. It is kept in the opaque state of the
+// first call, under the dialect's name, so that other vendors leave it out:
 //
 //	{"openai": {"provider": "…", "member": "reasoning_content", "text": "…"}}
 type Thought struct {
-	// Provider is the server's name in the policy. Only its own provider gets the details back, and the member.
+	// Provider is the server's name in the policy. Only this provider gets Details back, and the text in Member.
 	Provider string `json:"provider,omitempty"`
 	Member   string `json:"member,omitempty"`
 	Text     string `json:"text,omitempty"`
-	// Details are OpenRouter's reasoning_details, a list.
+	// Details is OpenRouter's reasoning_details, a JSON list.
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-// maxThought bounds the reasoning that is kept for the first call of an answer, in bytes. Of more, nothing is kept.
+// maxThought bounds the reasoning that is kept for the first call of an answer, in bytes. If there is more, none is
+// kept.
 const maxThought = 8 << 20
 
-// ThoughtOf returns the reasoning in the state of a call; false for none.
+// ThoughtOf returns the reasoning in a call's state; false if there is none.
 func ThoughtOf(state json.RawMessage) (t Thought, ok bool) {
 	if len(state) == 0 {
 		return t, false
@@ -55,7 +56,7 @@ func ThoughtOf(state json.RawMessage) (t Thought, ok bool) {
 	return t, true
 }
 
-// WithoutThought returns a call's state without reasoning of this dialect; nil for nothing else.
+// WithoutThought returns a call's state without the reasoning of this dialect; nil if nothing else is left.
 func WithoutThought(state json.RawMessage) json.RawMessage {
 	if _, ok := ThoughtOf(state); !ok {
 		return state
@@ -70,7 +71,8 @@ func withoutEmpty(object json.RawMessage) json.RawMessage {
 	return object
 }
 
-// WithoutText returns a call's state without the text of the reasoning, for a face that shows the text beside the call.
+// WithoutText returns a call's state without the text of the reasoning, for a face that shows the text next to the
+// call.
 func WithoutText(state json.RawMessage) json.RawMessage {
 	t, ok := ThoughtOf(state)
 	if !ok || t.Text == "" {
@@ -80,20 +82,20 @@ func WithoutText(state json.RawMessage) json.RawMessage {
 	return withThought(state, t)
 }
 
-// withThought returns a call's state with reasoning in it.
+// withThought returns a call's state with t in it.
 func withThought(state json.RawMessage, t Thought) json.RawMessage {
 	if len(state) == 0 {
 		state = json.RawMessage("{}")
 	}
-	text, _ := jsontext.Marshal(t) // It holds texts, and JSON that was checked.
+	text, _ := jsontext.Marshal(t) // It holds texts and checked JSON.
 	return wire.Override(state, wire.Member{Name: DialectName, Value: string(text)})
 }
 
-// isEmpty reports whether there is nothing to send back.
+// isEmpty reports whether there is nothing to send back to the server.
 func (t *Thought) isEmpty() bool { return t.Text == "" && t.Details == nil }
 
-// encodeThought puts the reasoning of a turn where the server wants it. One that refuses turns of calls without any gets a
-// blank for calls that another vendor made, or whose caller dropped the reasoning.
+// encodeThought puts a turn's reasoning where the server wants it. A server that refuses calls without reasoning gets a
+// blank if another vendor made the calls or the caller dropped the reasoning.
 func (p *Provider) encodeThought(out *message, m *provider.Message) {
 	t := p.thoughtOf(m)
 	if t.Text == "" && p.traits.needsThoughts && len(m.ToolCalls) > 0 {
@@ -112,8 +114,8 @@ func (p *Provider) encodeThought(out *message, m *provider.Message) {
 	}
 }
 
-// thoughtOf returns the reasoning of a turn as this server gets it: in the member that it wrote, or in the known one of its
-// style.
+// thoughtOf returns a turn's reasoning as this server gets it: in the member in which it wrote the reasoning, or else
+// in the member of its reasoning style.
 func (p *Provider) thoughtOf(m *provider.Message) (t Thought) {
 	for _, call := range m.ToolCalls {
 		if found, ok := ThoughtOf(call.Extra); ok {
@@ -129,10 +131,10 @@ func (p *Provider) thoughtOf(m *provider.Message) (t Thought) {
 	return t
 }
 
-// thoughtJoiner joins the reasoning of a stream until its first call. Not safe for concurrent use.
+// thoughtJoiner collects a stream's reasoning until the first call. Not safe for concurrent use.
 type thoughtJoiner struct {
 	hold *memory.Hold
-	// done reports whether nothing more is kept.
+	// done reports whether further reasoning is dropped.
 	done    bool
 	member  string
 	text    []byte
@@ -140,17 +142,18 @@ type thoughtJoiner struct {
 	size    int
 }
 
-// detail is one of reasoning_details, which arrives in pieces: head is the first of them, whose members stay.
+// detail is an entry of reasoning_details, which arrives in pieces. head is the first piece, whose other members are
+// kept.
 type detail struct {
 	head                     json.RawMessage
 	kind, index              string
 	text, summary, signature []byte
 }
 
-// detailSize is about how many bytes a detail takes besides its own.
+// detailSize is approximately how many bytes of memory a detail takes in addition to its content.
 const detailSize = 256
 
-// add keeps the reasoning of a chunk, which is text. The error is that of the memory for answers.
+// add keeps a chunk's reasoning; text is its text. The error is memory.ErrFull.
 func (j *thoughtJoiner) add(c *chunk, text string) error {
 	if j.done || text == "" && !c.details.Exists() {
 		return nil
@@ -167,7 +170,7 @@ func (j *thoughtJoiner) add(c *chunk, text string) error {
 	return j.hold.Charge(j.size - before)
 }
 
-// addDetail adds a piece to the last detail, if it continues that, or begins another one.
+// addDetail appends a piece to the last detail if it continues that one, or begins a new detail.
 func (j *thoughtJoiner) addDetail(piece gjson.Result) {
 	if j.size += len(piece.Raw); j.size > maxThought || !piece.IsObject() {
 		return
@@ -187,7 +190,7 @@ func (j *thoughtJoiner) addDetail(piece gjson.Result) {
 	}
 }
 
-// take returns the reasoning so far, and keeps nothing from now on.
+// take returns the reasoning so far. Later reasoning is dropped.
 func (j *thoughtJoiner) take(by string) Thought {
 	t := Thought{Provider: by, Member: j.member, Text: string(j.text)}
 	if len(j.details) > 0 {

@@ -18,13 +18,15 @@ type traits struct {
 	obfuscates bool
 	// strict: unknown fields are refused, such as extra_content.
 	strict bool
-	// enforces: strict schemas may use what OpenAI enforces, and functions have schemas of objects; other servers differ.
+	// enforces: strict schemas follow OpenAI's rules, function schemas must be of objects with properties, and
+	// documents must be PDFs or texts. Other servers differ.
 	enforces bool
 	// reasoning: how the server is told how much to think.
 	reasoning ReasoningStyle
-	// thoughts: the member in which the server takes reasoning of earlier turns, whichever server wrote it; empty for none.
+	// thoughts: the member in which the server accepts the reasoning of earlier turns, no matter which server wrote it;
+	// empty for none.
 	thoughts string
-	// needsThoughts: turns of calls without reasoning are refused.
+	// needsThoughts: turns with calls but without reasoning are refused.
 	needsThoughts bool
 	// responses: the server has the Responses API.
 	responses bool

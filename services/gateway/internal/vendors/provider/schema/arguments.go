@@ -10,16 +10,17 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Arguments are what a vendor requires of the schema of a function's arguments, enforced or not.
+// Arguments describes what a vendor requires of every schema of a function's arguments, enforced or not.
 type Arguments struct {
-	// Required reports whether each function must have a schema, and Listed whether it must list properties.
+	// Required reports whether every function must have a schema, and Listed whether the schema must have "properties".
 	Required, Listed bool
 	// NoUnion reports whether anyOf, oneOf, allOf and references are refused at the top level.
 	NoUnion bool
 }
 
-// Fit returns a schema as the vendor takes it: with the type, which is always an object. What is no JSON object stays as it
-// is, for the vendor to refuse. field is the path of the schema in the request.
+// Fit returns a schema in the form that the vendor accepts: it adds the type object and, if Listed, empty properties
+// where they are missing. Anything but a JSON object stays unchanged, for the vendor to refuse. field is the schema's
+// path in the request.
 func (a *Arguments) Fit(field string, parameters json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case len(parameters) == 0 && !a.Required:
@@ -45,7 +46,7 @@ func (a *Arguments) Fit(field string, parameters json.RawMessage) (json.RawMessa
 	})
 	if has["union"].Exists() {
 		if a.NoUnion {
-			return nil, provider.Unsupported(field, "this provider takes no anyOf, oneOf, allOf and $ref at the top level")
+			return nil, provider.Unsupported(field, "this provider takes no anyOf, oneOf, allOf or $ref at the top level")
 		}
 		return parameters, nil
 	}

@@ -9,15 +9,16 @@ import (
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 )
 
-// outline is what has to be known of a schema before its members are written.
+// outline is what the converter must know about a schema before it writes the members.
 type outline struct {
-	// notes are the keywords that become a part of the description; described reports whether there is one.
+	// notes are the keywords and values that become a part of the description; described reports whether the schema has
+	// one.
 	notes     []string
 	described bool
-	// object reports whether the schema is of an object, listed whether it lists its properties, and closed whether it says
-	// anything of others.
+	// object reports whether the schema describes an object, listed whether it has properties, and closed whether it
+	// has additionalProperties.
 	object, listed, closed bool
-	// open reports whether others are allowed.
+	// open reports whether additionalProperties allows further properties.
 	open                 bool
 	properties, required gjson.Result
 	union                int
@@ -47,7 +48,7 @@ func (c *converter) outline(schema gjson.Result) (o outline) {
 	return o
 }
 
-// note returns a keyword's value as a part of a description.
+// note returns a keyword's value as text for a description.
 func note(value gjson.Result) string {
 	if value.Type == gjson.String {
 		return value.Str
@@ -55,7 +56,7 @@ func note(value gjson.Result) string {
 	return value.Raw
 }
 
-// hasText reports whether a list has a text.
+// hasText reports whether a list contains text.
 func hasText(list gjson.Result, text string) (found bool) {
 	list.ForEach(func(_, item gjson.Result) bool {
 		found = item.Str == text
@@ -64,7 +65,7 @@ func hasText(list gjson.Result, text string) (found bool) {
 	return found
 }
 
-// description returns a description with the notes, as JSON.
+// description returns text with the notes appended, as a JSON string.
 func (o *outline) description(text string) []byte {
 	notes := "{" + strings.Join(o.notes, ", ") + "}"
 	if text != "" {
@@ -73,7 +74,7 @@ func (o *outline) description(text string) []byte {
 	return jsontext.AppendText(nil, notes)
 }
 
-// kindOf returns the support for a keyword with a value.
+// kindOf returns how the vendor supports a keyword with this value.
 func (c *converter) kindOf(keyword string, value gjson.Result) Keyword {
 	kind := c.rules.Keywords[keyword]
 	switch {
@@ -89,7 +90,7 @@ func (c *converter) kindOf(keyword string, value gjson.Result) Keyword {
 	return kind
 }
 
-// checkObject refuses objects that the vendor can't enforce.
+// checkObject refuses object schemas, and combinations of unions, that the vendor can't enforce.
 func (c *converter) checkObject(o *outline, depth int) {
 	if o.union > 1 && c.rules.Closed {
 		c.refuse("this provider takes one of anyOf, oneOf and allOf")

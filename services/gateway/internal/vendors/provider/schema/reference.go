@@ -2,15 +2,15 @@ package schema
 
 import "strings"
 
-// references are the definitions that each definition refers to, by their names.
+// references maps the name of a definition to the names of the definitions that it refers to.
 type references map[string][]string
 
-// isDefinitions reports whether a keyword at a schema's root holds its definitions.
+// isDefinitions reports whether a keyword at a schema's root holds definitions.
 func isDefinitions(keyword string) bool { return keyword == "$defs" || keyword == "definitions" }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// refer records a reference, which must be to a definition at the root of the schema.
+// refer records a reference. It refuses targets other than a definition at the root of the schema.
 func (c *converter) refer(target string) {
 	if !c.rules.NoRecursion {
 		return
@@ -26,7 +26,7 @@ func (c *converter) refer(target string) {
 		return
 	}
 	if c.definition == "" {
-		return // Nothing refers to what is outside of the definitions.
+		return // No reference can lead back here.
 	}
 	if c.references == nil {
 		c.references = make(references)
@@ -35,7 +35,7 @@ func (c *converter) refer(target string) {
 }
 
 // cyclic reports whether a definition refers to itself, directly or through others. It removes definitions that nothing
-// refers to until none is left, or only those that are in cycles or that cycles refer to.
+// refers to, until only cycles and what they refer to are left.
 func (r references) cyclic() bool {
 	waiting := make(map[string]int) // how many references to a definition are left
 	for _, targets := range r {

@@ -1,5 +1,5 @@
-// Package schema converts JSON schemas to what a vendor enforces: keywords that it doesn't take are expressed in another
-// way, become a part of the description, or are the reason why the vendor can't serve the request.
+// Package schema converts JSON schemas to the keywords that a vendor enforces. It expresses other keywords differently,
+// moves them into the description, or returns an error, so that another vendor serves the request.
 package schema
 
 import (
@@ -16,57 +16,59 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Keyword is a vendor's support for a keyword of JSON schema. The zero value is none: a schema with it is refused.
+// Keyword says how a vendor supports a keyword of JSON schema. The zero value means not at all: a schema with the
+// keyword is refused.
 type Keyword int
 
 // The kinds of support.
 const (
-	// Taken keywords are sent as they are.
+	// Taken keywords are sent unchanged.
 	Taken Keyword = iota + 1
-	// Dropped keywords are left out: they don't affect validity.
+	// Dropped keywords are left out, because they don't affect validity.
 	Dropped
 	// Described keywords become a part of the description.
 	Described
-	// Schema, List and Object keywords hold a schema, a list of schemas and an object of schemas; Boolean keywords hold
-	// true, false or a schema.
+	// Schema, List and Object keywords hold a schema, a list of schemas or an object whose values are schemas. Boolean
+	// keywords hold true, false or a schema.
 	Schema
 	List
 	Object
 	Boolean
 	// Union keywords are sent as anyOf.
 	Union
-	// Single keywords hold a list of schemas, which the vendor takes only if it has one.
+	// Single keywords hold a list of schemas. A list of one is sent as anyOf; longer lists are refused.
 	Single
 	// Constant keywords are sent as an enum of one value.
 	Constant
-	// Plain keywords hold values that are neither objects nor lists.
+	// Plain keywords are sent if they hold a scalar or a list of scalars, and refused otherwise.
 	Plain
-	// FewItems keywords are sent for the values 0 and 1, and described above.
+	// FewItems keywords are sent with the values 0 and 1, and Described with others.
 	FewItems
-	// Format and Pattern keywords are sent for the formats of the rules and for simple patterns, and described otherwise.
+	// Format keywords are sent with the formats in Rules.Formats, and Pattern keywords with simple patterns. Otherwise
+	// they are Described.
 	Format
 	Pattern
-	// Reference keywords refer to the schema's own definitions.
+	// Reference keywords refer to a definition at the root of the schema.
 	Reference
 )
 
-// maxDepth bounds the depth of a schema that is converted.
+// maxDepth bounds the nesting of a schema that is converted.
 const maxDepth = 32
 
-// Rules are what a vendor takes of schemas that it enforces.
+// Rules describes what a vendor accepts in schemas that it enforces.
 type Rules struct {
 	Keywords map[string]Keyword
-	// Formats are the formats of texts that it enforces.
+	// Formats lists the values of "format" that the vendor enforces.
 	Formats []string
-	// Closed reports whether each object must exclude properties that it doesn't list. AllRequired reports whether each
-	// must require all that it lists.
+	// Closed reports whether every object must set additionalProperties to false. AllRequired reports whether every
+	// object must require all properties that it lists.
 	Closed, AllRequired bool
-	// NoRecursion reports whether definitions must not refer to themselves, directly or through others.
+	// NoRecursion reports whether a definition must not refer to itself, directly or through others.
 	NoRecursion bool
 }
 
-// Convert returns a schema as the vendor takes it, or an error that names the keyword which it can't enforce. field is the
-// path of the schema in the request. A missing schema stays missing.
+// Convert returns a schema in the form that the vendor accepts, or an error that names the keyword that the vendor
+// can't enforce. field is the schema's path in the request. An empty schema stays empty.
 func (r *Rules) Convert(field string, schema json.RawMessage) (json.RawMessage, error) {
 	if len(schema) == 0 {
 		return schema, nil
@@ -82,14 +84,14 @@ func (r *Rules) Convert(field string, schema json.RawMessage) (json.RawMessage, 
 	return out, c.err
 }
 
-// converter walks a schema and keeps its first error. path is the current position: its names are joined only for an
+// converter walks a schema and keeps the first error. path is the current position; its names are joined only for an
 // error, because they may be long.
 type converter struct {
 	rules *Rules
 	field string
 	path  []string
 	err   error
-	// definition is the schema's own definition that is being converted; empty outside of them.
+	// definition is the name of the definition that is being converted; empty outside of definitions.
 	definition string
 	references references
 }
@@ -153,7 +155,7 @@ func (c *converter) schema(out []byte, schema gjson.Result, depth int) []byte {
 	return append(out, '}')
 }
 
-// comma separates what is written since begin from a further member.
+// comma appends a comma if anything was written since begin.
 func comma(out []byte, begin int) []byte {
 	if len(out) > begin {
 		return append(out, ',')
@@ -178,7 +180,7 @@ func (c *converter) keyword(out []byte, o *outline, key, value gjson.Result, dep
 		c.refer(value.Str)
 	case kind == Single && value.Get("1").Exists():
 		c.refuse("this provider joins no schemas")
-	case kind == Single: // Of one schema there is nothing to join.
+	case kind == Single: // With one schema there is nothing to join.
 		kind = Union
 	}
 	if kind == Union {
@@ -209,7 +211,7 @@ func (c *converter) object(out []byte, key string, value gjson.Result, depth int
 	})
 }
 
-// members writes an object whose members are written by each; a member of which nothing is written is left out.
+// members writes an object and calls each to write each member. A member for which each writes nothing is left out.
 func (c *converter) members(out []byte, object gjson.Result, each func(out []byte, key, value gjson.Result) []byte) []byte {
 	if !object.IsObject() {
 		c.refuse("must be an object")
@@ -241,7 +243,7 @@ func (c *converter) list(out []byte, list gjson.Result, depth int) []byte {
 	return append(out, ']')
 }
 
-// checkPlain refuses values that are objects or lists.
+// checkPlain refuses an object, and a list that contains objects or lists.
 func (c *converter) checkPlain(value gjson.Result) {
 	nested := func(v gjson.Result) bool { return v.IsObject() || v.IsArray() }
 	if !value.IsArray() {
@@ -258,7 +260,7 @@ func (c *converter) checkPlain(value gjson.Result) {
 	})
 }
 
-// lookaround is what only complex patterns have: groups with a question mark, back references and borders of words.
+// lookaround lists what makes a pattern complex: groups with a question mark, back references and word boundaries.
 var lookaround = []string{"(?", `\b`, `\B`, `\1`, `\2`, `\3`, `\k`}
 
 func isComplex(pattern string) bool {

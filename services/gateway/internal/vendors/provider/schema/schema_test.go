@@ -11,12 +11,13 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// What a vendor doesn't enforce is described, closed or refused; the rest stays as it is.
+// Keywords that a vendor doesn't enforce are described or refused, and open objects closed or refused; the rest stays
+// unchanged.
 func TestConvert(t *testing.T) {
 	tables := map[string]*schema.Rules{"anthropic": &schema.Anthropic, "openai": &schema.OpenAI, "gemini": &schema.Gemini}
 	for _, c := range []struct {
 		given string
-		// want is by vendor: a schema, "=" for the one that was given, or the text of a refusal.
+		// want holds, by vendor, a schema, "=" for the given one, or the text of an error.
 		want map[string]string
 	}{
 		{`{"type":"object","properties":{"score":{"type":"integer","minimum":1,"maximum":10}},"required":["score"],"additionalProperties":false}`, map[string]string{
@@ -86,7 +87,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// Nothing that a caller writes makes anything but JSON of a schema, and a converted schema stays as it is.
+// Every converted schema is valid JSON, whatever the caller wrote, and converting it again changes nothing.
 func FuzzConvert(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"]}`)
 	f.Add(`{"$defs":{"a":{"$ref":"#/$defs/a"}},"oneOf":[{"x-a":1},{"description":1,"maxItems":3}]}`)

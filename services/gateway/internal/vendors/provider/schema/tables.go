@@ -1,6 +1,6 @@
 package schema
 
-// Gemini is what Google's models enforce. Source: Gemini API reference, GenerationConfig.responseJsonSchema.
+// Gemini holds the rules of Google's models. Source: Gemini API reference, GenerationConfig.responseJsonSchema.
 var Gemini = Rules{Keywords: map[string]Keyword{
 	"$id": Taken, "$ref": Taken, "$anchor": Taken, "type": Taken, "format": Taken,
 	"title": Taken, "description": Taken, "enum": Taken, "minItems": Taken, "maxItems": Taken,
@@ -12,8 +12,8 @@ var Gemini = Rules{Keywords: map[string]Keyword{
 	"$defs": Object, "properties": Object, "additionalProperties": Boolean, "const": Constant,
 }}
 
-// Anthropic is what Claude enforces, at each of its hosts. Source: Anthropic documentation, "Structured outputs", "JSON
-// Schema limitations".
+// Anthropic holds the rules of Claude, on any host. Source: Anthropic documentation, "Structured outputs", "JSON Schema
+// limitations".
 var Anthropic = Rules{
 	Keywords: map[string]Keyword{
 		"type": Taken, "title": Taken, "description": Taken, "default": Taken, "required": Taken,
@@ -33,7 +33,8 @@ var Anthropic = Rules{
 	Closed:  true, NoRecursion: true,
 }
 
-// OpenAI is what OpenAI's own models enforce. Source: OpenAI documentation, "Structured model outputs", "Supported schemas".
+// OpenAI holds the rules of OpenAI's own models. Source: OpenAI documentation, "Structured model outputs", "Supported
+// schemas".
 var OpenAI = Rules{
 	Keywords: map[string]Keyword{
 		"type": Taken, "title": Taken, "description": Taken, "required": Taken, "enum": Taken, "const": Taken, "$ref": Taken,

@@ -10,11 +10,12 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// unsupportedCodes are the codes of refusals that say what the vendor or its model lacks, not what is wrong with the request.
+// unsupportedCodes are error codes that say that the vendor or its model lacks something, not that the request is
+// wrong.
 var unsupportedCodes = []string{"unsupported_parameter", "unsupported_value", "unknown_parameter", "unsupported_feature"}
 
-// unsupportedTexts matches the texts of such refusals. Sources: errors that OpenAI, Anthropic, Amazon Bedrock, Google and
-// compatible servers were seen to answer.
+// unsupportedTexts matches the texts of such errors. Sources: observed answers of OpenAI, Anthropic, Amazon Bedrock,
+// Google and compatible servers.
 var unsupportedTexts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(?:is|are) not supported\b`,
 	`\b(?:is|are|was) not (?:supported|permitted|available|enabled) (?:with|by|for|on|in) th(?:is|e) (?:model|provider|api|endpoint|deployment|region)`,
@@ -29,11 +30,11 @@ var unsupportedTexts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\bmay not be enabled when\b`,
 }, "|"))
 
-// maxCompared is how many bytes of a text are compared.
+// maxCompared is how many bytes of an error text are matched.
 const maxCompared = 4 << 10
 
-// isUnsupported reports whether a vendor refused a request because it, or its model, lacks what the request uses: another
-// candidate may have it.
+// isUnsupported reports whether a vendor refused a request because the vendor or its model lacks something that the
+// request uses. Another candidate may have it.
 func isUnsupported(e *provider.Error) bool {
 	if e.Class != apierr.ClassPolicy || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return false

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// What a vendor says of itself or its model is told apart from what it says of the request.
+// Errors about what the vendor or its model lacks are told apart from errors about the request.
 func TestIsUnsupported(t *testing.T) {
 	for text, want := range map[string]bool{
 		"output_format.schema: For 'integer' type, property 'minimum' is not supported":                                      true,
