@@ -3,73 +3,162 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
-	"io"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"switchyard.dev/deploy/dev/stack"
 )
 
-// What the hostile organization does to hold places that all organizations share: events whose checks take as much of a
-// processor as they may, and streams of an inbox, more than its share.
+// How many places, which all organizations share, the hostile organization tries to hold at once: checks of events that
+// take as much of a processor as they may, streams of an inbox, fetches of an image whose server is silent, streams of
+// notices that compare the lists of a tool server which doesn't answer, and listings of tool servers that are silent.
 const (
-	holdCheckers, holdStreams = 12, 60
-	// holdPause is the pause of each that holds a place, holdFor how long a stream is held.
+	holdChecks, holdInboxes, holdImages, holdNotices, holdServers = 12, 60, 40, 36, 24
+	// holdPause is the pause of each caller that holds a place, holdFor how long a stream is held.
 	holdPause, holdFor = 50 * time.Millisecond, time.Second
 	holdType           = "soak.hostile"
 )
 
-// setUpHolders registers the event type whose pattern keeps a processor busy.
+// setUpHolders registers the event type whose pattern keeps a processor busy, and the tool servers that hang.
 func (s *soak) setUpHolders(t *testing.T) {
 	t.Helper()
 	s.hostile.webhooks.do(t, http.MethodPut, "/v1/event-types/"+holdType, object{"schema": object{"properties": object{
 		"s": object{"type": "string", "pattern": "(?:x?[ab]){330}y$"},
 	}}}).want(t, http.StatusCreated)
 	s.hostile.notifications = s.harness.customer(t, s.hostile.organization, "notifications", "read")
+	s.harness.script(t, stack.FakeTools, rule{
+		Match: object{"path": "/modern", "body": `"resources/list"`}, Action: object{"delay_ms": time.Minute.Milliseconds()},
+	})
+	s.harness.registerServer(t, s.hostile.organization, "files", s.harness.FakeURL(stack.FakeTools)+"/modern", 0, "resources", "prompts")
+	s.harness.registerServer(t, s.organization, "files", s.harness.FakeURL(stack.FakeTools)+"/mcp", 0)
+	service := s.harness.service(stack.Gateway, s.hostile.organization)
+	for n := range holdServers {
+		service.post(t, serversPath, object{
+			"server_id": fmt.Sprint("silent-", n), "url": s.harness.FakeURL(stack.FakeTarpit) + "/mcp", "registered_by": "ada", "features": []string{"tools"},
+		}).want(t, http.StatusCreated)
+	}
 }
 
-// startHolders starts those who hold places whenever the hostile customers are active.
+// startHolders starts the callers who hold places whenever the hostile customers are active. The silent tool servers hold
+// theirs all the time.
 func (s *soak) startHolders(t *testing.T) {
 	t.Helper()
 	payload := object{"s": strings.Repeat("ab", 32_000)}
-	s.customers.start(holdCheckers, func(int) {
-		if s.hostile.active.Load() {
+	silent := object{"type": "image_url", "image_url": object{"url": s.harness.FakeURL(stack.FakeTarpit) + "/a.png"}}
+	for _, holder := range []struct {
+		callers int
+		hold    func()
+	}{
+		{holdChecks, func() {
 			a, err := s.hostile.webhooks.try(t, http.MethodPost, "/v1/events", object{"event_type": holdType, "payload": payload})
 			if err == nil && a.status < http.StatusBadRequest {
 				t.Errorf("an event that breaks its schema got %d", a.status)
 			}
-		}
-		s.customers.pause(holdPause)
-	})
-	s.customers.start(1, func(int) {
-		if s.hostile.active.Load() {
-			s.holdStreams(t)
-		}
-		s.customers.pause(holdPause)
-	})
+		}},
+		{holdImages, func() {
+			_, _ = s.hostile.ai.within(t, chatRoute, object{"model": soakUnsighted.model, "messages": []object{{"role": "user", "content": []object{silent}}}})
+		}},
+		{1, func() { holdStreams(t, holdInboxes, s.inboxStream(s.hostile.notifications, "ann")) }},
+		{1, func() { holdStreams(t, holdNotices, s.noticeStream(s.hostile.ai)) }},
+	} {
+		s.customers.start(holder.callers, func(int) {
+			if s.hostile.active.Load() {
+				holder.hold()
+			}
+			s.customers.pause(holdPause)
+		})
+	}
 }
 
-// holdStreams holds many streams of one inbox for a while.
-func (s *soak) holdStreams(t *testing.T) {
+// openStream is a request for a stream, and a text of its first event.
+type openStream struct {
+	client             client
+	method, path, sign string
+	body               object
+}
+
+func (s *soak) inboxStream(of client, user string) openStream {
+	return openStream{client: of, method: http.MethodGet, path: "/product/v1/notifications/inbox/stream?user_id=" + user, sign: "event: ready"}
+}
+
+func (s *soak) noticeStream(of client) openStream {
+	return openStream{
+		client: of.with("Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"),
+		method: http.MethodPost, path: toolsPath, sign: "notifications/subscriptions/acknowledged",
+		body: object{"jsonrpc": "2.0", "id": "s", "method": "subscriptions/listen", "params": object{
+			"notifications": object{"toolsListChanged": true, "resourcesListChanged": true, "promptsListChanged": true},
+			"_meta": object{
+				"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": object{},
+			},
+		}},
+	}
+}
+
+// until reads the stream until its first event, or to its end where wanted is empty, and reports whether the event came.
+// It is false, too, where the service was being killed.
+func (o openStream) until(ctx context.Context, t *testing.T, wanted string) bool {
+	t.Helper()
+	var body any
+	if o.body != nil {
+		body = o.body
+	}
+	r, err := http.NewRequestWithContext(ctx, o.method, o.client.base+o.path, reader(t, body))
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	r.Header = o.client.header.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	response, err := httpClient.Do(r)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if wanted != "" && strings.Contains(lines.Text(), wanted) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdStreams holds many streams for a while.
+func holdStreams(t *testing.T, n int, o openStream) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), holdFor)
 	defer cancel()
 	var streams sync.WaitGroup
-	for range holdStreams {
-		streams.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.hostile.notifications.base+"/product/v1/notifications/inbox/stream?user_id=ann", http.NoBody)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			r.Header = s.hostile.notifications.header.Clone()
-			if response, err := httpClient.Do(r); err == nil { // Otherwise the service was being killed.
-				_, _ = io.Copy(io.Discard, response.Body)
-				_ = response.Body.Close()
-			}
-		})
+	for range n {
+		streams.Go(func() { o.until(ctx, t, "") })
 	}
 	streams.Wait()
+}
+
+// openInbox opens the stream of a user's inbox, and leaves it after the first event.
+func (s *soak) openInbox(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	s.open(t, "streams of an inbox, opened", s.inboxStream(s.notifications, soakUser(random.IntN(soakUsers))))
+}
+
+// openNotices opens a stream of notices of tool servers, and leaves it after the first event.
+func (s *soak) openNotices(t *testing.T, _ *rand.Rand) {
+	t.Helper()
+	s.open(t, "streams of notices, opened", s.noticeStream(s.ai))
+}
+
+// open times the way to a stream's first event.
+func (s *soak) open(t *testing.T, kind string, o openStream) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soakTimeout)
+	defer cancel()
+	if phase, begun := s.latencies.currentPhase(), time.Now(); o.until(ctx, t, o.sign) {
+		s.latencies.record(kind, phase, time.Since(begun))
+	}
 }

@@ -207,7 +207,7 @@ func (s *soak) compareCompletions(t *testing.T, results *resultTable, kills []ki
 		}
 	}
 	fatal := countKills(kills, string(stack.Gateway)) + countKills(kills, string(stack.Edge))
-	least := len(invoice) - fatal*(soakCompleters+soakEmbedders)
+	least := len(invoice) - fatal*(soakCompleters+soakEmbedders+soakViewers)
 	results.add("calls that the provider answered, on the ledger", fmt.Sprintf("%d to %d (in flight at %d kills)", least, len(invoice), fatal), billed, billed >= least)
 	results.exactly("calls with two completions on the ledger", 0, twice)
 	results.exactly("completions of calls that the provider never answered", 0, unanswered)

@@ -22,8 +22,8 @@ import (
 // The soak: customers use everything at once while services are killed, Postgres is restarted and Redis loses its data;
 // then follows a time without kills, and at last a comparison of what became of each call. `make soak` gives it ten
 // minutes. soak_traffic_test.go has the customers, soak_kills_test.go the kills, soak_processes_test.go the resources
-// of the processes, soak_hostile_test.go the customers of hostile third parties, soak_results_test.go and
-// soak_arrivals_test.go the comparison.
+// of the processes, soak_hostile_test.go the customers of hostile third parties, soak_places_test.go the organization that holds
+// what all share and the customers who need it, soak_results_test.go and soak_arrivals_test.go the comparison.
 
 // Environment variables of a soak.
 const (
@@ -43,6 +43,7 @@ const (
 var (
 	soakOpenAI    = addVendor(vendor{name: "soak-openai", dialect: "openai", model: "soak-openai"})
 	soakAnthropic = addVendor(vendor{name: "soak-anthropic", dialect: "anthropic", model: "soak-anthropic"})
+	soakUnsighted = addVendor(vendor{name: "soak-unsighted", dialect: "openai", model: "soak-unsighted", noImageURLs: true})
 	soakOwn       = addVendor(vendor{name: "soak-own", dialect: "openai", model: "soak-own", keyless: true})
 )
 
@@ -127,7 +128,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		name: "soak", vendors: hostileVendors(),
 		fakes: []stack.Fake{
 			stack.FakeSlack, stack.FakePush, stack.FakeSMTP, stack.FakeMailbox,
-			stack.FakeHostileProvider, stack.FakeHostileWebhook, stack.FakeHostilePush,
+			stack.FakeHostileProvider, stack.FakeHostileWebhook, stack.FakeHostilePush, stack.FakeTools, stack.FakeTarpit,
 		},
 		settings: settings{
 			stack.Gateway:       soakGateway,
@@ -149,6 +150,9 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		calls:  map[string]completionCall{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
 	}
 	h.service(stack.Gateway, organization).post(t, byokPath, h.sealKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
+	s.egress.do(t, http.MethodPut, "/v1/event-types/order.paid", object{"schema": object{"properties": object{
+		"order": object{"type": "integer"},
+	}}}).want(t, http.StatusCreated)
 	s.setUpHostile(t)
 	knownSecrets.add("a Slack URL", s.hook)
 	// Calls and deliveries take 20 ms or more, so that some are in flight at each kill.

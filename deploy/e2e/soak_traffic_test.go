@@ -44,6 +44,7 @@ type send struct {
 const (
 	soakCompleters = 4
 	soakEmbedders  = 1
+	soakViewers    = 2
 )
 
 const embeddingsRoute = "/product/v1/ai/openai/v1/embeddings"
@@ -59,6 +60,9 @@ func (s *soak) begin(t *testing.T) {
 	}{
 		{soakCompleters, 50 * time.Millisecond, s.chat},
 		{soakEmbedders, 80 * time.Millisecond, s.embed},
+		{soakViewers, 80 * time.Millisecond, s.view},
+		{1, 50 * time.Millisecond, s.openInbox},
+		{1, 50 * time.Millisecond, s.openNotices},
 		{4, 100 * time.Millisecond, s.deliver},
 		{1, 300 * time.Millisecond, s.emit},
 		{2, 250 * time.Millisecond, s.notify},
@@ -124,6 +128,15 @@ func (s *soak) embed(t *testing.T, _ *rand.Rand) {
 	})
 }
 
+// view asks about an image that the gateway has to fetch.
+func (s *soak) view(t *testing.T, _ *rand.Rand) {
+	t.Helper()
+	image := object{"type": "image_url", "image_url": object{"url": s.harness.FakeURL(stack.FakeProvider) + "/images/ff0000.png"}}
+	s.complete(t, chatRoute, func(mark string) object {
+		return object{"model": soakUnsighted.model, "messages": []object{{"role": "user", "content": []object{{"type": "text", "text": mark}, image}}}}
+	})
+}
+
 // marked matches the id of a call in its text.
 var marked = regexp.MustCompile(`\[(call-\d+)\]`)
 
@@ -154,8 +167,11 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 }
 
 func latencyKind(request object) string {
-	if request["stream"] == true {
+	switch {
+	case request["stream"] == true:
 		return "streams"
+	case request["model"] == soakUnsighted.model:
+		return "completions with fetched images"
 	}
 	return "completions"
 }

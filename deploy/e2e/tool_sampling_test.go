@@ -85,10 +85,10 @@ func (s samplingTests) ask(t *testing.T, run string, arguments object) string {
 }
 
 // registerServer registers a server of tools, trusts it, and approves its definitions.
-func (h *harness) registerServer(t *testing.T, organization, id, url string, price float64) {
+func (h *harness) registerServer(t *testing.T, organization, id, url string, price float64, features ...string) {
 	t.Helper()
 	service := h.service(stack.Gateway, organization)
-	service.post(t, serversPath, object{"server_id": id, "url": url, "price_per_call_cents": price, "registered_by": "ada"}).want(t, http.StatusCreated)
+	service.post(t, serversPath, object{"server_id": id, "url": url, "price_per_call_cents": price, "registered_by": "ada", "features": append([]string{"tools"}, features...)}).want(t, http.StatusCreated)
 	service.post(t, trustPath, object{"server_id": id, "level": "COMMUNITY", "assigned_by": "ada"}).want(t, http.StatusCreated)
 	var state struct {
 		Listing string `json:"listing_digest"`

@@ -187,7 +187,7 @@ func (s *Stack) targets(service Service, user environ) string {
 	var called []Fake
 	switch service {
 	case Gateway:
-		called = []Fake{FakeProvider, FakeTools}
+		called = []Fake{FakeProvider, FakeTools, FakeTarpit}
 	case WebhookEgress:
 		called = []Fake{FakeWebhook, FakeTarpit, FakeHostileWebhook}
 	case Notify:

@@ -224,6 +224,7 @@ func TestHalvingIsBounded(t *testing.T) {
 
 // stripeMemory is a Stripe that repeats its first answer to an idempotency key, and counts an identifier once.
 type stripeMemory struct {
+	mu      sync.Mutex
 	answers map[string]int
 	counted map[string]int
 	// fails is the status of new requests; -1 drops the connection before they are counted, -2 after it.
@@ -231,6 +232,8 @@ type stripeMemory struct {
 }
 
 func (s *stripeMemory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key, id := r.Header.Get("Idempotency-Key"), r.FormValue("identifier")
 	status, known := s.answers[key]
 	switch {
@@ -274,12 +277,16 @@ func TestStripeTriesAnew(t *testing.T) {
 			if lost != tt.lost || (len(done.refused) == 1) != tt.refused || len(done.taken) > 0 {
 				t.Errorf("%+v, %v; want lost %t, refused %t", done, err, tt.lost, tt.refused)
 			}
+			memory.mu.Lock()
 			memory.fails = 0
+			memory.mu.Unlock()
 			for range 2 {
 				if done, err := v.send(t.Context(), many(1)); err != nil || len(done.taken) != 1 {
 					t.Errorf("tried again: %+v, %v; want it taken", done, err)
 				}
 			}
+			memory.mu.Lock()
+			defer memory.mu.Unlock()
 			if memory.counted["id-000"] != 1 {
 				t.Errorf("counted %v, want once", memory.counted)
 			}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -36,7 +37,7 @@ func (s *traceServer) GetReplay(ctx context.Context, m *gatewayv1.GetReplayReque
 	}
 	return &gatewayv1.ReplayPacket{
 		RequestId: execution.RequestID, OrganizationId: execution.Organization, Operation: execution.Operation,
-		Request: execution.Request, Response: execution.Response, Lineage: fromLineage(&execution.Record),
+		Request: redact.Credentials(execution.Request), Response: execution.Response, Lineage: fromLineage(&execution.Record),
 		Usage: usageOf(&execution.Record), Error: errorOf(&execution.Record), Replays: replays,
 		CapturedAt: timestamppb.New(execution.CapturedAt), ExpiresAt: timestamppb.New(execution.ContentExpiresAt),
 	}, nil

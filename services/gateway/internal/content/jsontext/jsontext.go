@@ -32,6 +32,9 @@ func AppendText(dst []byte, text string) []byte {
 type Change struct {
 	// String returns the text that replaces a string: a value, or the name of a member.
 	String func(text string) (string, bool)
+	// Member returns the text that replaces the string of a member, or each string of its array, whatever it holds; nil
+	// leaves members to String.
+	Member func(name string) (string, bool)
 	// Number returns the text of a string that replaces the number; nil leaves numbers alone.
 	Number func(digits string) (string, bool)
 }
@@ -39,12 +42,28 @@ type Change struct {
 // Rewrite returns text with the change made, which is valid JSON again. The text must be valid.
 func Rewrite(text []byte, c Change) []byte {
 	out := make([]byte, 0, len(text)+len(text)/16)
+	instead, replaced := "", false // of the present member
 	for i := 0; i < len(text); {
 		switch b := text[i]; {
 		case b == '"':
 			end := stringEnd(text, i)
-			out = appendString(out, text[i:end], c.String)
+			switch isName := c.Member != nil && isFollowedByColon(text[end:]); {
+			case isName:
+				instead, replaced = "", false
+				if name, ok := Unquote(text[i:end]); ok {
+					instead, replaced = c.Member(name)
+				}
+				out = appendString(out, text[i:end], c.String)
+			case replaced:
+				out = AppendText(out, instead)
+			default:
+				out = appendString(out, text[i:end], c.String)
+			}
 			i = end
+		case b == '{' || b == '}':
+			replaced = false
+			out = append(out, b)
+			i++
 		case c.Number != nil && (b == '-' || b >= '0' && b <= '9'):
 			end := numberEnd(text, i)
 			if replacement, changed := c.Number(string(text[i:end])); changed {
@@ -59,6 +78,18 @@ func Rewrite(text []byte, c Change) []byte {
 		}
 	}
 	return out
+}
+
+// isFollowedByColon reports whether text begins with a colon, after white space.
+func isFollowedByColon(text []byte) bool {
+	for _, b := range text {
+		switch b {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return b == ':'
+		}
+	}
+	return false
 }
 
 // stringEnd returns the offset behind the closing quote of the string that begins at i.

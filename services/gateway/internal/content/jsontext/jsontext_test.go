@@ -26,6 +26,25 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
+// The strings of a member that is replaced go, whatever they hold; its numbers, its objects and what follows stay.
+func TestRewriteMembers(t *testing.T) {
+	hidden := jsontext.Change{
+		String: func(text string) (string, bool) { return strings.ToUpper(text), true },
+		Member: func(name string) (string, bool) { return "***", name == "hide" },
+	}
+	for in, want := range map[string]string{
+		`{"hide" : "a", "b":"c"}`:              `{"HIDE" : "***", "B":"C"}`,
+		`[{"hide":["a",1,["b"]]},"c"]`:         `[{"HIDE":["***",1,["***"]]},"C"]`,
+		`{"hide":{"a":"b"},"c":"hide"}`:        `{"HIDE":{"A":"B"},"C":"HIDE"}`,
+		`{"\u0068ide":"a"}`:                    `{"HIDE":"***"}`,
+		`{"hide":[{"a":"b"},"c"],"hide":"\n"}`: `{"HIDE":[{"A":"B"},"C"],"HIDE":"***"}`,
+	} {
+		if got := string(jsontext.Rewrite([]byte(in), hidden)); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
 // Text without a change stays byte for byte the same, and every change leaves valid JSON.
 func FuzzRewrite(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,"b\u0000"]}`, `"\ud800"`, ` [ -0.1e+5 ] `, "\"\xff\""} {
@@ -39,7 +58,7 @@ func FuzzRewrite(f *testing.F) {
 		if got := string(jsontext.Rewrite([]byte(in), same)); got != in {
 			t.Fatalf("%q became %q", in, got)
 		}
-		all := jsontext.Change{String: func(text string) (string, bool) { return text + "\x00\"\\", true }, Number: func(digits string) (string, bool) { return digits, true }}
+		all := jsontext.Change{Member: func(name string) (string, bool) { return "\x00\"", len(name) == 1 }, String: func(text string) (string, bool) { return text + "\x00\"\\", true }, Number: func(digits string) (string, bool) { return digits, true }}
 		if got := jsontext.Rewrite([]byte(in), all); !json.Valid(got) {
 			t.Fatalf("%q became %q", in, got)
 		}

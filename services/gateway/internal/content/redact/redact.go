@@ -97,6 +97,13 @@ func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
 	}
 	return jsontext.Rewrite(text, jsontext.Change{
 		String: func(text string) (string, bool) { return r.inside(text, found, depth) },
+		Member: func(name string) (string, bool) {
+			hidden, is := hideCredential(name)
+			if is {
+				found[KindAPIKey] = true
+			}
+			return hidden, is
+		},
 		Number: func(digits string) (string, bool) {
 			if strings.ContainsAny(digits, ".eE") {
 				return "", false // A measure: vectors and probabilities are full of them.
@@ -104,6 +111,31 @@ func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
 			redacted := r.Text(digits, found)
 			return redacted, redacted != digits
 		},
+	})
+}
+
+// credentialNames are members whose strings are credentials of any form: those of tool servers that a request names
+// (Anthropic's mcp_servers, OpenAI's tool mcp), and what tools and HTTP commonly call a credential.
+var credentialNames = []string{
+	"authorization", "authorization_token", "proxy_authorization", "api_key", "x_api_key", "x_goog_api_key", "access_token",
+	"refresh_token", "id_token", "client_secret", "password", "secret", "private_key", "cookie",
+}
+
+// hideCredential returns the text shown instead of a credential, and whether a member of that name holds one.
+func hideCredential(name string) (string, bool) {
+	is := len(name) <= maxCredentialName && slices.Contains(credentialNames, strings.ToLower(strings.ReplaceAll(name, "-", "_")))
+	return "[" + string(KindAPIKey) + "]", is
+}
+
+// maxCredentialName is the length of the longest of credentialNames, in bytes.
+const maxCredentialName = len("authorization_token")
+
+// Credentials returns a valid JSON text without the credentials in members that are named for them, and with all else
+// as it was.
+func Credentials(text []byte) []byte {
+	return jsontext.Rewrite(text, jsontext.Change{
+		String: func(string) (string, bool) { return "", false },
+		Member: hideCredential,
 	})
 }
 
