@@ -35,8 +35,9 @@ type LockTargetsParams struct {
 	TargetFlows   []int64
 }
 
-// LockTargets returns the flows that changes of circuits concern, of those with waiting rows and parked ones: every flow
-// of a host (flow_id 0), or one. It locks them in order, to avoid deadlocks between settles.
+// LockTargets returns the flows that changes of circuits affect: one flow, or for flow_id 0 every flow of the host. It
+// leaves out paused flows, and flows that neither have waiting rows nor are parked. It locks in order, to avoid
+// deadlocks between settles.
 func (q *Queries) LockTargets(ctx context.Context, arg LockTargetsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, lockTargets,
 		arg.Organizations,
@@ -105,9 +106,9 @@ type MoveTargetsParams struct {
 	FlowIds       []int64
 }
 
-// MoveTargets parks, wakes or releases flows according to their circuit or their host's. A flow that is parked for another
-// reason, or by the other circuit for longer, stays parked. The flows of a host become ready one after the other, those
-// first whose last failure is the longest ago, so that probes take turns.
+// MoveTargets parks, wakes or releases flows according to their own circuit or their host's. A flow that is parked for
+// another reason, or for longer by the other circuit, stays parked. When a host's circuit opens, its flows become ready
+// one after the other, the one with the oldest last failure first, so that they take turns to probe the host.
 func (q *Queries) MoveTargets(ctx context.Context, arg MoveTargetsParams) error {
 	_, err := q.db.Exec(ctx, moveTargets,
 		arg.Organizations,

@@ -272,8 +272,8 @@ type ReadWaitingFlowsRow struct {
 	LastDeliveredAt time.Time
 }
 
-// ReadWaitingFlows returns the flows of targets that wait for their own circuit, at most so many of each, those that have
-// waited longest first. The epoch stands for no time.
+// ReadWaitingFlows returns the flows of targets that wait for their own circuits: at most so many of each target, those
+// whose circuits opened first. The epoch stands for no time.
 func (q *Queries) ReadWaitingFlows(ctx context.Context, arg ReadWaitingFlowsParams) ([]ReadWaitingFlowsRow, error) {
 	rows, err := q.db.Query(ctx, readWaitingFlows,
 		arg.Organizations,

@@ -186,8 +186,9 @@ type ReadJobsRow struct {
 }
 
 // ReadJobs reads a delivery of an endpoint with the endpoint's current URL, and a test, whose flow is that of its own
-// URL, with that URL. The body of an event's delivery is stored with the event. What was accepted before the endpoint
-// moved to another scheme, host or port gets no credential of the time after it, and brings none of the time before.
+// URL, with that URL. The body of an event's delivery is stored with the event. A delivery that was accepted before the
+// endpoint moved to another scheme, host or port is sent without its own credentials, and such a test also without the
+// endpoint's.
 func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsRow, error) {
 	rows, err := q.db.Query(ctx, readJobs, arg.Ids, arg.CreatedAts)
 	if err != nil {

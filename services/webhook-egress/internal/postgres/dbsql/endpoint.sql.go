@@ -132,7 +132,7 @@ type GetEndpointParams struct {
 	OwnerID        string
 }
 
-// GetEndpoint finds an endpoint with an owner for that owner only, and one without an owner for none.
+// GetEndpoint finds an endpoint only if its owner is owner_id; both may be empty.
 func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpoint, error) {
 	row := q.db.QueryRow(ctx, getEndpoint, arg.ID, arg.OrganizationID, arg.OwnerID)
 	var i Endpoint

@@ -160,8 +160,8 @@ type AddPathFlowsParams struct {
 	Most          int32
 }
 
-// AddPathFlows adds flows of paths to organizations that have fewer than most. It inserts in order, so that two batches
-// with the same new flows do not deadlock.
+// AddPathFlows adds flows of paths to organizations that have fewer than most of them. It inserts in order, so that two
+// batches with the same new flows do not deadlock.
 func (q *Queries) AddPathFlows(ctx context.Context, arg AddPathFlowsParams) error {
 	_, err := q.db.Exec(ctx, addPathFlows,
 		arg.PathIds,

@@ -89,9 +89,10 @@ type ReportTargetsParams struct {
 	Phases        []string
 }
 
-// ReportTargets runs after MoveTargets, as a separate statement, so that it sees which flows wait. It records at which
-// targets circuits of deliveries without an endpoint are open, the host's or those of paths, and an event where the first
-// opened or the last closed. It locks in order, to avoid deadlocks between settles.
+// ReportTargets runs after MoveTargets, as a separate statement, so that it sees which flows wait. It records the
+// targets at which a circuit for deliveries without an endpoint is open: the host's, or a path's. It adds an event when
+// the first of a target's circuits opens, and when the last one closes. It locks in order, to avoid deadlocks between
+// settles.
 func (q *Queries) ReportTargets(ctx context.Context, arg ReportTargetsParams) error {
 	_, err := q.db.Exec(ctx, reportTargets,
 		arg.Organizations,

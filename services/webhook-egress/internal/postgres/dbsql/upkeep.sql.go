@@ -128,7 +128,7 @@ type ListIdleFlowsParams struct {
 	Page int32
 }
 
-// ListIdleFlows returns flows of hosts without activity for a long time.
+// ListIdleFlows returns flows of hosts that have had no activity for a long time.
 func (q *Queries) ListIdleFlows(ctx context.Context, arg ListIdleFlowsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, listIdleFlows, arg.Idle, arg.Page)
 	if err != nil {
