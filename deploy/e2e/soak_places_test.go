@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// What the hostile organization does to hold places that all organizations share: events whose checks take as much of a
-// processor as they may, and streams of an inbox, more than its share.
+// How the hostile organization holds places that all organizations share: it sends events whose checks use as much
+// processor time as allowed, and opens more inbox streams than its share.
 const (
 	holdCheckers, holdStreams = 12, 60
-	// holdPause is the pause of each that holds a place, holdFor how long a stream is held.
+	// holdPause is the pause between two holds of a place, holdFor how long a stream is held.
 	holdPause, holdFor = 50 * time.Millisecond, time.Second
 	holdType           = "soak.hostile"
 )
 
-// setUpHolders registers the event type whose pattern keeps a processor busy.
+// setUpHolders registers the event type whose pattern keeps a processor busy, and makes the key for the streams.
 func (s *soak) setUpHolders(t *testing.T) {
 	t.Helper()
 	s.hostile.webhooks.do(t, http.MethodPut, "/v1/event-types/"+holdType, object{"schema": object{"properties": object{
@@ -30,7 +30,7 @@ func (s *soak) setUpHolders(t *testing.T) {
 	s.hostile.notifications = s.harness.customer(t, s.hostile.organization, "notifications", "read")
 }
 
-// startHolders starts those who hold places whenever the hostile customers are active.
+// startHolders starts customers that hold places while the hostile traffic is active.
 func (s *soak) startHolders(t *testing.T) {
 	t.Helper()
 	payload := object{"s": strings.Repeat("ab", 32_000)}
