@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// unpassed are the response headers of services that the edge doesn't pass on, or not under this expression.
+// unpassed lists response headers of services that the edge doesn't pass on, or not by this expression, with the
+// reason.
 var unpassed = map[string]string{
 	"Connection":                "of the connection between edge and service",
 	"Content-Length":            "of the connection: the edge frames the answer itself",
@@ -27,7 +28,7 @@ var unpassed = map[string]string{
 	"http.TrailerPrefix + name": "trailers, from the list of X-Switchyard- headers",
 }
 
-// Each response header that a service sets reaches customers, or is known not to.
+// Each response header that a service sets reaches customers or is listed in unpassed.
 func TestResponseHeadersReachCustomers(t *testing.T) {
 	passed := listOf(t, "../../services/edge/internal/proxy/header.go", "returned")
 	var set []string
@@ -53,11 +54,12 @@ func TestResponseHeadersReachCustomers(t *testing.T) {
 	}
 }
 
-// headersSet returns the names of the response headers that the Go files of a folder set, in canonical form, or the
-// expression where the name is none of its constants.
+// headersSet returns the names of the response headers that the Go files of a folder set: in canonical form, or as the
+// expression if the name is not a known constant.
 func headersSet(t *testing.T, folder string) (names []string) {
 	t.Helper()
-	constants := map[string]string{"HeaderRequest": "X-Request-Id", "HeaderSession": "Mcp-Session-Id"} // of other packages
+	// Other packages declare these.
+	constants := map[string]string{"HeaderRequest": "X-Request-Id", "HeaderSession": "Mcp-Session-Id"}
 	var files []*ast.File
 	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -84,7 +86,7 @@ func headersSet(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// collectConstants adds the texts that a file declares outside of functions.
+// collectConstants adds the strings that a file declares outside functions.
 func collectConstants(file *ast.File, constants map[string]string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -100,8 +102,8 @@ func collectConstants(file *ast.File, constants map[string]string) {
 	})
 }
 
-// headerOf returns the name of the response header that a call sets, nil for another node: rpc.SetHeader(ctx, name, …),
-// w.Header().Set(name, …), also by a variable or by Add, and a callback's set(name, …).
+// headerOf returns the name of the response header that a call sets, and nil for other nodes. It knows
+// rpc.SetHeader(ctx, name, …), w.Header().Set(name, …), also on a variable and with Add, and a callback's set(name, …).
 func headerOf(n ast.Node) ast.Expr {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) < 2 {
@@ -132,7 +134,7 @@ func headerOf(n ast.Node) ast.Expr {
 	return nil
 }
 
-// textOf returns the name of a header, or the expression if it is no constant of the services.
+// textOf returns the name of a header in canonical form, or the expression if it is not a known constant.
 func textOf(name ast.Expr, constants map[string]string) string {
 	switch name := name.(type) {
 	case *ast.BasicLit:
@@ -150,7 +152,8 @@ func textOf(name ast.Expr, constants map[string]string) string {
 	return types.ExprString(name)
 }
 
-// listOf returns the texts of a list of a Go file, and of its constants that end in "-" with what they begin.
+// listOf returns the strings in a list of a Go file. An element may be a string, or one of the file's constants plus a
+// string.
 func listOf(t *testing.T, path, list string) (texts []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

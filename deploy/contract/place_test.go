@@ -17,7 +17,7 @@ import (
 // placeTable is the document that lists every bounded resource that customers can hold.
 const placeTable = "../../services/platform/docs/places.md"
 
-// placeMakers make pools, semaphores and caches, by the path of their package and their name.
+// placeMakers lists the functions that make pools, semaphores and caches, by the path of their package.
 var placeMakers = map[string][]string{
 	"switchyard.dev/services/platform/fairshare":   {"New", "NewPlaces", "NewProcessors"},
 	"switchyard.dev/services/platform/bodymemory":  {"New"},
@@ -28,11 +28,11 @@ var placeMakers = map[string][]string{
 	"github.com/hashicorp/golang-lru/v2/expirable": {"NewLRU"},
 }
 
-// unshared are the reasons for which a place has no share.
+// unshared matches the accepted reasons why a place has no share.
 var unshared = regexp.MustCompile(`^(not held by customers: .+|a cache: none|one request's own)$`)
 
-// TestPlacesAreListed fails for a semaphore, a pool, a cache or a group of workers of a service that the table does not
-// list, for a row without one, and for a row whose test doesn't exist.
+// TestPlacesAreListed fails if the table doesn't list a service's semaphore, pool, cache or group of workers, if a row
+// has none in the source, or if a row's test doesn't exist.
 func TestPlacesAreListed(t *testing.T) {
 	text, err := os.ReadFile(placeTable)
 	if err != nil {
@@ -83,7 +83,7 @@ func serviceFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// placesIn returns the expressions of a file that make a place.
+// placesIn returns the expressions in a file that make a place.
 func placesIn(t *testing.T, path string) (places []string) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -121,8 +121,8 @@ func placesIn(t *testing.T, path string) (places []string) {
 	return places
 }
 
-// makesPlace reports whether a call makes a semaphore, a pool or a cache. A channel of capacity 1 is a signal, or a turn
-// of one thing.
+// makesPlace reports whether a call makes a semaphore, a pool or a cache. A channel of capacity 1 doesn't count: it is
+// a signal or a lock.
 func makesPlace(call *ast.CallExpr, makers map[string][]string) bool {
 	function := call.Fun
 	if generic, ok := function.(*ast.IndexExpr); ok {
@@ -153,7 +153,7 @@ func makesPlace(call *ast.CallExpr, makers map[string][]string) bool {
 	return false
 }
 
-// starts reports whether a statement starts goroutines.
+// starts reports whether a block starts goroutines.
 func starts(body *ast.BlockStmt) (found bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -168,11 +168,11 @@ func starts(body *ast.BlockStmt) (found bool) {
 	return found
 }
 
-// shown returns the source of an expression without functions' bodies, in one line.
+// shown returns the source of an expression on one line, without type arguments and function bodies.
 func shown(set *token.FileSet, n ast.Expr) string {
 	if call, ok := n.(*ast.CallExpr); ok {
 		short := *call
-		switch generic := call.Fun.(type) { // Without types: Markdown would read them as a link.
+		switch generic := call.Fun.(type) { // Markdown would read type arguments as a link.
 		case *ast.IndexExpr:
 			short.Fun = generic.X
 		case *ast.IndexListExpr:

@@ -10,13 +10,14 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// shownOnce are the secrets that a response holds because its request made them.
+// shownOnce lists the secrets that a response holds because its request created them.
 var shownOnce = []protoreflect.FullName{
 	"switchyard.gateway.v1.DecisionToken.token",
 	"switchyard.webhooks.v1.Endpoint.generated_secret",
 }
 
-// What callers send as a secret is in no response: neither a field that is marked as one, nor one of the same name.
+// No response holds a secret that callers send: no field is marked as a secret, and none has the name of a request's
+// secret.
 func TestResponsesHoldNoSecrets(t *testing.T) {
 	for _, pkg := range []protoreflect.FullName{"switchyard.gateway.v1", "switchyard.notify.v1", "switchyard.webhooks.v1"} {
 		requests, responses := eachMessage(pkg)
@@ -47,7 +48,7 @@ func TestResponsesHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// isSecret reports whether a field is hidden from logs.
+// isSecret reports whether a field is marked as hidden from logs.
 func isSecret(field protoreflect.FieldDescriptor) bool {
 	options, _ := field.Options().(*descriptorpb.FieldOptions)
 	return options.GetDebugRedact()

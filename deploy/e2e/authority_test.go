@@ -19,14 +19,14 @@ import (
 // tokenForm matches a token of the gateway wherever it is.
 var tokenForm = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// decidable are the parts of a test of who decides: an organization with a group of approvers, and a way to ask them.
+// decidable is an organization with a group of approvers, and a client that asks for approvals.
 type decidable struct {
 	h            *harness
 	organization string
 	asker        client
 }
 
-// decidable makes an organization, whose default group has members and steps.
+// decidable makes an organization whose default group has these members and steps.
 func (h *harness) decidable(t *testing.T, members []object, steps ...object) decidable {
 	t.Helper()
 	d := decidable{h, unique("org"), client{}}
@@ -35,7 +35,7 @@ func (h *harness) decidable(t *testing.T, members []object, steps ...object) dec
 	return d
 }
 
-// group replaces the group.
+// group replaces the members and steps of the default group.
 func (d decidable) group(t *testing.T, members []object, steps ...object) {
 	t.Helper()
 	d.h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/approvers/"+d.organization, object{
@@ -50,7 +50,7 @@ func (d decidable) ask(t *testing.T, by string) string {
 	return gjson.GetBytes(made.body, "ref").Str
 }
 
-// is fails unless the approval has a status, and what its other fields say.
+// is fails unless the approval has a status and contains the texts in says.
 func (d decidable) is(t *testing.T, ref, status string, says ...string) {
 	t.Helper()
 	a := d.asker.get(t, approvalsRoute+"/"+ref).want(t, http.StatusOK)
@@ -61,7 +61,7 @@ func (d decidable) is(t *testing.T, ref, status string, says ...string) {
 	}
 }
 
-// as returns a client with a user's own token, which decides, reads the inbox and registers devices.
+// as returns a client with a user's own token, which may decide, read the inbox and register devices.
 func (d decidable) as(t *testing.T, user string) client {
 	t.Helper()
 	var minted struct{ Token string }
@@ -75,9 +75,9 @@ func (d decidable) as(t *testing.T, user string) client {
 
 func decisionRoute(ref string) string { return approvalsRoute + "/" + ref + "/decision" }
 
-// A reader of an approver's inbox, pushes or deliveries learns nothing by which to decide: neither a key, nor an
-// operator, nor the holder of a device that a key has registered in the approver's name. The approver decides by a session or a
-// token of hers, and her own device and her mail have a link that decides.
+// Keys, operators, and holders of a device that a key has registered in the approver's name can read the approver's
+// inbox, pushes or deliveries, but learn nothing with which to decide. The approver decides with her own session or
+// token, and her own device and her mail get a link that decides.
 func TestReadersDecideNothing(t *testing.T) {
 	t.Parallel()
 	h := deciding.get(t)
@@ -179,8 +179,9 @@ func TestReadersDecideNothing(t *testing.T) {
 	d.is(t, second, "approved", `"decided_by":"ann"`, `"decided_via":"user_token"`)
 }
 
-// Who leaves the group of approvers decides no more, by no way: the page, the button of a push, a click in Slack, the API in
-// that name, a session, and a token. A session of the scope and the present members still do.
+// A person who leaves the group of approvers can't decide any more: not by the page, the button of a push, a click in
+// Slack, the API in that person's name, a session or a token. A key with the scope still decides in the name of a
+// present member.
 func TestWhoHasLeftDecidesNothing(t *testing.T) {
 	t.Parallel()
 	h := deciding.get(t)
@@ -247,11 +248,12 @@ func TestWhoHasLeftDecidesNothing(t *testing.T) {
 	removed := d.ask(t, "agent-7")
 	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/approvers/"+d.organization, object{"groups": []object{}}).want(t, http.StatusOK)
 	ann.get(t, decisionRoute(removed)).refused(t, http.StatusForbidden, "not_an_approver", "")
-	decider.post(t, approvalsRoute+"/"+removed+"/deny", object{"decided_by": "ada"}).want(t, http.StatusOK) // Without a group the scope alone decides.
+	// Without a group the scope alone is enough.
+	decider.post(t, approvalsRoute+"/"+removed+"/deny", object{"decided_by": "ada"}).want(t, http.StatusOK)
 }
 
-// What who asks writes is quoted in each message, and is neither a sentence nor a link of it: by mail, in Slack, in the inbox
-// and in a push.
+// Each message quotes what the asker writes, so that it is neither a sentence nor a link of the message: by mail, in
+// Slack, in the inbox and in a push.
 func TestAskersAreQuoted(t *testing.T) {
 	t.Parallel()
 	h := deciding.get(t)

@@ -37,8 +37,8 @@ func (r receiver) arrive(t *testing.T, want int) {
 	})
 }
 
-// An endpoint that answers each delivery with 500 holds back no other one of its host, however long its circuit is open:
-// the other gets each event, and the failing one is shown as failing.
+// An endpoint that answers each delivery with 500 doesn't hold back another endpoint of its host, however long its
+// circuit is open. The other endpoint gets each event, and the failing one is shown as failing.
 func TestFailingEndpointStopsNoOther(t *testing.T) {
 	t.Parallel()
 	h := pausing.get(t)
@@ -80,7 +80,7 @@ func TestFailingEndpointStopsNoOther(t *testing.T) {
 	}
 }
 
-// Paths that fail hold back no other path of their host, whether they answer with errors or break the connection.
+// Paths that fail don't hold back other paths of their host, whether they answer with errors or break the connection.
 func TestFailingPathsStopNoOther(t *testing.T) {
 	t.Parallel()
 	h := pausing.get(t)
@@ -116,7 +116,7 @@ func TestFailingPathsStopNoOther(t *testing.T) {
 	}
 }
 
-// A Slack URL that answers with errors holds back no other one of Slack's host.
+// A Slack URL that answers with errors doesn't hold back other URLs of Slack's host.
 func TestFailingSlackURLStopsNoOther(t *testing.T) {
 	t.Parallel()
 	h := pausing.get(t)

@@ -130,7 +130,7 @@ func (c client) do(t *testing.T, method, path string, body any) answer {
 	return a
 }
 
-// amountField matches a JSON number of cents. One of more digits than a float64 holds was computed in binary fractions.
+// amountField matches an amount of cents in JSON. An amount with more than 15 digits was computed in binary fractions.
 var amountField = regexp.MustCompile(`"[a-z_]*cents[a-z_]*" ?: ?-?([0-9][0-9.]*)`)
 
 func (c client) unrecorded(t *testing.T, method, path string, body any) answer {

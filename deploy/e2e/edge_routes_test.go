@@ -215,7 +215,7 @@ var named = map[string]string{
 	"GET /product/v1/ai/approvals/{ref}":                                  "approval",
 	"POST /product/v1/ai/approvals/{ref}/approve":                         "approval",
 	"POST /product/v1/ai/approvals/{ref}/deny":                            "approval",
-	"GET /product/v1/ai/approvals/{ref}/decision":                         noResource, // No key opens it: see TestReadersDecideNothing.
+	"GET /product/v1/ai/approvals/{ref}/decision":                         noResource, // Keys can't call it, see TestReadersDecideNothing.
 	"POST /product/v1/ai/approvals/{ref}/decision":                        noResource,
 	"DELETE /product/v1/ai/standing-approvals/{standing_id}":              noResource, // One takes an approved call of a tool: see decideInPortal.
 	"GET /product/v1/ai/openai/v1/responses/{response_id}":                "response",

@@ -131,15 +131,15 @@ var sdkResponses = addVendor(vendor{
 	name: "sdk-responses", dialect: "openai", model: "sdk-responses", upstream: "gpt-5-sdk-responses-upstream", more: object{"responses": true},
 })
 
-// npmScripts maps the scripts of deploy/clients to the conditions under which each runs: package.json says which major
-// of a client the condition previous selects.
+// npmScripts maps each script of deploy/clients to the conditions under which it runs. package.json says which major
+// version of a client the condition previous selects.
 var npmScripts = map[string][]string{
 	"openai.mjs": {"newest", "previous"}, "anthropic.mjs": {"newest", "previous"}, "genai.mjs": {"newest", "previous"},
 	"ai-sdk.mjs": {"newest", "previous"}, "agents.mjs": {"newest"}, "langchain.mjs": {"newest"},
 }
 
-// The SDKs of npm, unmodified but for base URL and key, each in its newest major and in the one before. Each script
-// checks what its SDK returns.
+// The SDKs of npm work unmodified except for base URL and key, under each condition of npmScripts. Each script checks
+// what its SDK returns.
 func TestNPMClients(t *testing.T) {
 	t.Parallel()
 	npm := clients(t)

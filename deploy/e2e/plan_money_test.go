@@ -21,7 +21,7 @@ func (h *harness) onPlan(t *testing.T, organization string, plan object) {
 	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/organizations/"+organization+"/plan", object{"plan": name}).want(t, http.StatusOK)
 }
 
-// plansHoldTools checks that prepaid credits, and hard limits of cents, hold calls of tools.
+// plansHoldTools checks that prepaid credits and hard limits of cents apply to calls of tools.
 func (h *harness) plansHoldTools(t *testing.T) {
 	organization := unique("org")
 	listing := h.registerTools(t, organization, "files", 50)
@@ -61,7 +61,7 @@ func (h *harness) plansHoldTools(t *testing.T) {
 	}
 }
 
-// A used-up plan has the code of each API for what is not to be retried.
+// If a plan is used up, each face answers with its API's code for errors that clients must not retry.
 func TestUsedUpPlanOnEveryFace(t *testing.T) {
 	t.Parallel()
 	h := use(t)

@@ -165,7 +165,7 @@ func (h *harness) history(t *testing.T, organization, query string) []historyIte
 	return page.History
 }
 
-// onTheWire returns the topic that push services see.
+// onTheWire returns a caller's topic as push services get it.
 func onTheWire(organization, site, topic string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", organization, site, topic))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

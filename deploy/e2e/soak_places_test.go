@@ -16,12 +16,12 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// How many places, which all organizations share, the hostile organization tries to hold at once: checks of events that
-// take as much of a processor as they may, streams of an inbox, fetches of an image whose server is silent, streams of
-// notices that compare the lists of a tool server which doesn't answer, and listings of tool servers that are silent.
+// How many shared places the hostile organization tries to hold at once: checks of events that use as much processor
+// time as allowed, inbox streams, fetches of images from a silent server, notice streams that compare the lists of a
+// tool server that doesn't answer, and listings of silent tool servers.
 const (
 	holdChecks, holdInboxes, holdImages, holdNotices, holdServers = 12, 60, 40, 36, 24
-	// holdPause is the pause of each caller that holds a place, holdFor how long a stream is held.
+	// holdPause is the pause between two holds of a place, holdFor how long a stream is held.
 	holdPause, holdFor = 50 * time.Millisecond, time.Second
 	holdType           = "soak.hostile"
 )
@@ -46,8 +46,8 @@ func (s *soak) setUpHolders(t *testing.T) {
 	}
 }
 
-// startHolders starts the callers who hold places whenever the hostile customers are active. The silent tool servers hold
-// theirs all the time.
+// startHolders starts the callers that hold places while the hostile traffic is active. The silent tool servers hold
+// their listings all the time.
 func (s *soak) startHolders(t *testing.T) {
 	t.Helper()
 	payload := object{"s": strings.Repeat("ab", 32_000)}
@@ -101,8 +101,8 @@ func (s *soak) noticeStream(of client) openStream {
 	}
 }
 
-// until reads the stream until its first event, or to its end where wanted is empty, and reports whether the event came.
-// It is false, too, where the service was being killed.
+// until reads the stream up to the first line that contains wanted, or to its end if wanted is empty, and reports whether
+// that line came. It returns false if the service was killed meanwhile.
 func (o openStream) until(ctx context.Context, t *testing.T, wanted string) bool {
 	t.Helper()
 	var body any

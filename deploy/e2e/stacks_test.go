@@ -70,13 +70,13 @@ var (
 		},
 	})
 
-	// pausing has circuits that stay open for an hour: whatever waits for one doesn't arrive.
+	// pausing has circuits that stay open for an hour, so that a message that waits for one doesn't arrive.
 	pausing = planned(plan{name: "pausing", fakes: []stack.Fake{stack.FakeSlack}, settings: settings{
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_BREAKER_PAUSE=1h", "WEBHOOK_EGRESS_BREAKER_MAX_PAUSE=1h"},
 		stack.Notify:        {"NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_BREAKER_PAUSE=1h", "NOTIFY_BREAKER_MAX_PAUSE=1h", "NOTIFY_SLACK_INTERVAL=1ms"},
 	}})
 
-	// deciding reaches the people who decide on approvals by each way.
+	// deciding reaches approvers by every channel.
 	deciding = planned(plan{
 		name: "deciding", fakes: []stack.Fake{stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakePush},
 		settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}},

@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// Another request with a used key is marked or refused through the edge, on every route that takes one, and a repeat of
-// the first request stays one. Keys are an owner's.
+// Through the edge, another request with a used key is marked or refused on every route that takes a key, and a repeat
+// of the first request stays a repeat. Each owner has separate keys.
 func TestIdempotencyKeysThroughTheEdge(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -55,7 +55,7 @@ func TestIdempotencyKeysThroughTheEdge(t *testing.T) {
 			keyed.post(t, tt.path, tt.first).want(t, http.StatusOK)
 			tt.reused(t, keyed.post(t, tt.path, tt.other))
 			if name == "a resend" {
-				return // The delivery is no owner's.
+				return // The delivery has no owner.
 			}
 			ann.post(t, tt.path, tt.first).want(t, http.StatusAccepted)
 			bob.post(t, tt.path, tt.other).want(t, http.StatusAccepted)

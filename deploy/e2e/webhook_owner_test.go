@@ -13,18 +13,18 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// ownedBy is what an operation of webhook-egress does for a caller that acts for an owner.
+// ownedBy is a call of an operation of webhook-egress by a caller that acts for an owner, and what is expected of it.
 type ownedBy struct {
-	// path has the resource of another owner, or of none; body is of the call.
+	// resource is the kind of the resource in the path, which has another owner or none. body is the call's.
 	resource string
 	body     object
-	// status is the answer to the call: 404 for what names a resource, 403 for what is the whole organization's.
+	// status is the expected status: 404 if the call names a resource, 403 if it concerns the whole organization.
 	status int
-	// list is the field of an answer in which nothing of others may be; empty for another answer.
+	// list is the answer's field that must hold nothing of others; empty if there is none.
 	list string
 }
 
-// owned has each operation of the contract, by method.
+// owned has a row for each operation of the contract, by method.
 var owned = map[string]ownedBy{
 	"EndpointService.RegisterEndpoint":     {body: object{"url": "http://127.0.0.1:1/", "event_types": []string{"x"}, "owner_id": "other"}, status: 400},
 	"EndpointService.ListEndpoints":        {status: 200, list: "endpoints"},
@@ -50,13 +50,13 @@ var owned = map[string]ownedBy{
 	"CircuitService.ListCircuits":          {status: 403},
 	"HouseEventService.EmitHouseEvent":     {body: object{"event_id": "e1", "type": "switchyard.a", "source": "/a", "occurred_at": "2026-01-02T03:04:05Z", "data": object{}}, status: 403},
 	"HouseEventService.ListHouseEvents":    {status: 403},
-	"EventTypeService.GetEventType":        {status: 404}, // The catalog is published to owners: they read it.
+	"EventTypeService.GetEventType":        {status: 404}, // Owners may read the catalog.
 	"EventTypeService.ListEventTypes":      {status: 200},
 	"SigningKeyService.ListSigningKeys":    {status: 200}, // public
 	"DeliveryService.EnqueueStream":        {},            // gRPC alone; TestEnqueueStream
 }
 
-// Nothing of another owner, or of none, is reached by a caller that acts for an owner, by any operation of the contract.
+// A caller that acts for an owner reaches nothing of another owner, or of none, by any operation of the contract.
 func TestOwnersReachTheirOwnAlone(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -127,8 +127,8 @@ func withID(body object, id string) object {
 	return body.with(object{"filter": filter.with(object{"delivery_ids": []string{id}})})
 }
 
-// A session of an owner in the portal neither reads, changes, tests nor deletes the organization's own endpoint, whose
-// credentials stay with the host that they were given for.
+// An owner's session in the portal can't read, change, test or delete the organization's own endpoint. The endpoint's
+// credentials stay with the host for which they were given.
 func TestPortalOwnerTakesNoEndpointOver(t *testing.T) {
 	t.Parallel()
 	h := use(t)

@@ -109,8 +109,7 @@ func TestJava(t *testing.T) {
 	checks(t, len(read(t)), java, "JavaReceiver.java", file)
 }
 
-// The receiver for the local stack takes what the organization's secret has signed, and nothing else.
-// A port alone is a port of 127.0.0.1, which other machines can't reach.
+// If its argument is only a port, the receiver listens on 127.0.0.1, which other machines can't reach.
 func TestServeListensOnLoopback(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"0", ":0", "127.0.0.1:0"} {
@@ -131,6 +130,7 @@ func TestServeListensOnLoopback(t *testing.T) {
 	}
 }
 
+// The receiver for the local stack takes what the organization's secret has signed, and nothing else.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	const secret = "a-secret-of-24-bytes-or-more"

@@ -80,10 +80,11 @@ type cutInsideError struct {
 
 func (e *cutInsideError) Error() string { return errCut.Error() }
 
-// ownCode begins a scripted text that has an enhanced code.
+// ownCode matches an enhanced code at the beginning of a scripted text.
 var ownCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}( |$)`)
 
-// enhancedCode returns the enhanced code of a refusal: the class of its status, unless the scripted text has one.
+// enhancedCode returns the enhanced code of a refusal: the class of its status, or none if the scripted text has a
+// code.
 func enhancedCode(a fault.Action) gosmtp.EnhancedCode {
 	if ownCode.MatchString(a.Body) {
 		return gosmtp.NoEnhancedCode

@@ -7,12 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuote bounds a text that others wrote within a message, in bytes.
+// maxQuote bounds a quoted text within a message, in bytes.
 const maxQuote = 128
 
-// Quote returns a text that others wrote as it is shown within a message: on one line of at most 128 bytes before it is
-// escaped, and so that no program that shows the message makes a link of it: a period between the labels of a domain becomes
-// [.], and the colon of a scheme [:]. Only a word stays bare. What could pass for a sentence of the message is in quotation marks.
+// Quote returns a text that others wrote in the form in which a message shows it: on one line, of at most 128 bytes
+// before it is escaped. No program makes a link of the result: a period between labels of a domain becomes [.] unless
+// digits surround it, and the colon of a scheme becomes [:]. A text that could pass for a sentence of the message is in
+// quotation marks; a single word is not.
 func Quote(text string) string {
 	text = Line(text, maxQuote)
 	if text == "" {
@@ -51,13 +52,13 @@ func isLabel(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || r == '-' || r == '_'
 }
 
-// isWord reports whether a character may be in a word that is shown without quotation marks: in names, ids, times and
-// models.
+// isWord reports whether a character may be in a word that needs no quotation marks, such as a name, an id, a time or a
+// model.
 func isWord(r rune) bool {
 	return isLabel(r) || isPeriod(r) || strings.ContainsRune("/:+@#", r)
 }
 
-// quoted returns the data of an event with its texts quoted.
+// quoted returns an event's data with quoted texts, and without lists and objects.
 func quoted(data map[string]any) map[string]any {
 	out := maps.Clone(data)
 	for name, value := range out {
@@ -65,7 +66,7 @@ func quoted(data map[string]any) map[string]any {
 		case string:
 			out[name] = Quote(value)
 		case []any, map[string]any:
-			out[name] = nil // No text names them.
+			out[name] = nil // No template uses them.
 		}
 	}
 	return out

@@ -48,10 +48,10 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// link matches what programs that show messages make a link of: a scheme, or the labels of a domain.
+// link matches texts of which programs make links: a scheme, or a domain.
 var link = regexp.MustCompile(`(?i)[a-z]+://|\b[a-z0-9-]+\.(example|com)\b`)
 
-// No text of an event becomes a link, or a line of its own, in the message about it, whatever the type and the field.
+// Whatever an event's type and field, its texts become neither links nor separate lines in the message about it.
 func TestTextsOfEventsStayQuoted(t *testing.T) {
 	const hostile = "x. Sign in at https://evil.example/a \n www.evil.com \u201d Approved by all"
 	for _, e := range houseevent.Types() {

@@ -19,8 +19,8 @@ var templates = template.Must(template.New("texts").Option("missingkey=zero").Pa
 
 const maxTitle, maxBody = 200, 2000
 
-// Text returns the title and the body by which people are notified of an event. Texts of the event are quoted: they are not
-// templates, links or sentences of the message.
+// Text returns the title and the body of the message about an event. It quotes the event's texts, so that they don't
+// act as templates, links or sentences of the message.
 func Text(e *Event) (title, body string) {
 	return one(render("title "+e.Type, "title", e, maxTitle)), render("body "+e.Type, "body", e, maxBody)
 }

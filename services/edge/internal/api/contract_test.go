@@ -33,7 +33,8 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 	}
 }
 
-// Plans hold every metric that a route is billed under, and by what it costs, each that the gateway's ledger bills.
+// Plans limit every metric under which a route is billed. Tokens, cents and credits limit exactly the metrics that the
+// gateway's ledger bills.
 func TestPlansHoldEveryMetric(t *testing.T) {
 	billed := make(map[string]bool)
 	operations := gatewayv1.BilledOperation(0).Descriptor().Values()

@@ -58,9 +58,9 @@ func (a *API) preflight(methods []string) chain.Handler {
 }
 
 // share lets the page of a request's origin read the answer if the token may be used from there, and otherwise returns
-// ErrOrigin. A request without an origin is from no page, and the edge's own pages, of which browsers say so, may call. With
-// no valid token, a page of any organization may read that
-// it needs a new one.
+// ErrOrigin. It also accepts requests without an origin, which come from no page, and requests that browsers mark as
+// same-origin, which come from the edge's own pages. With no valid token, a page of any organization may read that it
+// needs a new one.
 func (a *API) share(w http.ResponseWriter, r *http.Request, token *usertoken.Token) error {
 	origin := origin(r)
 	if origin == "" || r.Header.Get("Sec-Fetch-Site") == "same-origin" {

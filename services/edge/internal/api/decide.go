@@ -14,19 +14,19 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Members checks that a person whom a key names as the one who decides is in the group that decides, see approver.Members.
+// Members checks that a person whom a key names as the decider is in the group that decides, see approver.Members.
 type Members interface {
 	CheckNamed(ctx context.Context, organization, ref, user string) error
 }
 
-// decideApprovals is the scope of decisions on approvals.
+// decideApprovals is the scope that decides on approvals.
 const decideApprovals apikey.Permission = "ai:approvals:decide"
 
 // maxDecision bounds the body of a decision in bytes.
 const maxDecision = 64 << 10
 
-// decisionBody is what the holder of a key says of a decision, by either spelling of JSON names. How it is made is not the
-// holder's to say.
+// decisionBody is a decision as the holder of a key sends it, in either spelling of JSON names. The holder can't say by
+// which way it is made.
 type decisionBody struct {
 	Organization      string `json:"organization_id,omitempty"`
 	OrganizationCamel string `json:"organizationId,omitempty"`
@@ -35,8 +35,8 @@ type decisionBody struct {
 	Reason            string `json:"reason,omitempty"`
 }
 
-// decided returns what is sent of the body of a decision on an approval in an organization, once the person whom it names
-// may decide; nil for other routes. What is checked is what is sent: the body is written anew.
+// decided returns the function that makes the body to send of a decision on an approval; nil for other routes. The
+// function refuses a person who may not decide, and encodes what it has checked, so that the gateway gets nothing else.
 func (a *API) decided(r route.Route, organization, ref string) func(ctx context.Context, sent io.Reader) ([]byte, error) {
 	if a.options.Members == nil || r.Scope != decideApprovals || !r.HasBody() {
 		return nil
@@ -49,7 +49,7 @@ func (a *API) decided(r route.Route, organization, ref string) func(ctx context.
 		if _, err := (caller.Caller{Organization: organization}).OrganizationOf(d.Organization); err != nil {
 			return nil, err
 		}
-		if d.DecidedBy != "" { // The gateway refuses a decision of no one.
+		if d.DecidedBy != "" { // The gateway refuses a decision without a name.
 			if err := a.options.Members.CheckNamed(ctx, organization, ref, d.DecidedBy); err != nil {
 				return nil, err
 			}
@@ -58,7 +58,7 @@ func (a *API) decided(r route.Route, organization, ref string) func(ctx context.
 	}
 }
 
-// readDecision reads the body of a decision.
+// readDecision decodes the body of a decision. An empty body is an empty decision.
 func readDecision(sent io.Reader) (d decisionBody, err error) {
 	text, err := io.ReadAll(io.LimitReader(sent, maxDecision+1))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -72,7 +72,7 @@ func readDecision(sent io.Reader) (d decisionBody, err error) {
 	case len(bytes.TrimSpace(text)) == 0:
 		return d, nil
 	case !jsoncheck.Valid(text) || decoder.Decode(&d) != nil:
-		return d, apierr.Invalid("body", "must be one JSON object with decided_by and, if wanted, reason")
+		return d, apierr.Invalid("body", "must be one JSON object with decided_by and, optionally, reason")
 	case d.DecidedBy != "" && d.DecidedByCamel != "" || d.Organization != "" && d.OrganizationCamel != "":
 		return d, apierr.Invalid("body", "must name each field once")
 	}

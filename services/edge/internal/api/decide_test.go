@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// annAlone is a group of ann alone.
+// annAlone is a group with ann as its only member.
 type annAlone struct{}
 
 func (annAlone) CheckNamed(_ context.Context, organization, ref, user string) error {
@@ -23,7 +23,7 @@ func (annAlone) CheckNamed(_ context.Context, organization, ref, user string) er
 	return nil
 }
 
-// A key with the scope decides in the name of members alone; what is checked is what the gateway gets.
+// A key with the scope decides only in the name of members. The gateway gets exactly what was checked.
 func TestKeysDecideForMembers(t *testing.T) {
 	x := newWorld(t)
 	_, key := x.key(t, "ai", "ai:approvals:decide")

@@ -5,7 +5,7 @@ import (
 	"switchyard.dev/services/platform/apidoc"
 )
 
-// decisionTarget is where the role control shows users what they decide on, and takes their decisions.
+// decisionTarget is the path at which the role control shows users what they decide on, and takes their decisions.
 const decisionTarget = "/v1/approvals/{ref}/decision"
 
 // choiceSchema returns the schema of a decision that a user makes.

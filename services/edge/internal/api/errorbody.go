@@ -32,15 +32,15 @@ type openAIDetail struct {
 	Type    string  `json:"type"`
 	Param   *string `json:"param"`
 	Code    string  `json:"code"`
-	// Reason is Switchyard's code of a refusal by a plan, for which Code is the API's own.
+	// Reason is Switchyard's code if a plan or the credits are used up; Code is then the API's.
 	Reason apierr.Reason `json:"reason,omitempty"`
 	apierr.Detail
 }
 
-// openAINoQuota is type and code of the errors that clients of that API don't retry: the account has used up what it may.
+// openAINoQuota is the type and code of the OpenAI API's error for a used-up account, which its clients don't retry.
 const openAINoQuota = "insufficient_quota"
 
-// usedUp reports whether an error refuses calls because a plan, or the credits, are used up.
+// usedUp reports whether an error refuses calls because a plan or the credits are used up.
 func usedUp(e *apierr.Error) bool {
 	return e.Reason == quota.ReasonExceeded || e.Reason == quota.ReasonCreditsExhausted
 }

@@ -48,7 +48,7 @@ func newGemini(e *apierr.Error, requestID string) any {
 			"request_id": requestID, "error_class": string(status.ErrorClass), "retryable": strconv.FormatBool(status.Retryable),
 		},
 	})
-	if status.RetryAfter > 0 && status.Retryable { // Clients retry after a RetryInfo.
+	if status.RetryAfter > 0 && status.Retryable { // Clients retry if there is a RetryInfo.
 		status.Details = append(status.Details, geminiDetail{Type: geminiType + "RetryInfo", RetryDelay: fmt.Sprintf("%ds", status.RetryAfter)})
 	}
 	if field := e.Field(); field != "" {

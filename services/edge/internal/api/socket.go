@@ -78,7 +78,8 @@ type socketHeaders struct {
 	RetryAfter string `json:"retry-after,omitempty"`
 }
 
-// refusal returns the message that refuses a request. Clients read the wait in its text, too, and retry.
+// refusal returns the message that refuses a request. Clients also read the wait in its text and retry, so the text of
+// an error that must not be retried has none.
 func refusal(e *apierr.Error, stream, requestID string) []byte {
 	message := socketError{
 		Type: "error", Stream: stream, Status: e.Kind.HTTPStatus(), Headers: socketHeaders{RequestID: requestID},

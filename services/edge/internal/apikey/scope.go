@@ -22,8 +22,8 @@ var explicit = []string{":decide", ":mint", ":approvers:write"}
 // MintTokens is the scope that mints and revokes tokens of end users.
 const MintTokens Permission = "notifications:tokens:mint"
 
-// DecideOwn is the scope by which the user of a token decides on approvals of the user's groups. A key gives it to tokens,
-// and can't decide by it.
+// DecideOwn is the scope with which the user of a token decides on approvals of the user's groups. A key can give it to
+// tokens, but can't decide with it.
 const DecideOwn Permission = "ai:decisions:decide"
 
 // whole ends the name of all scopes of an area, as in "webhooks:*".

@@ -61,7 +61,7 @@ func startApprovers(ctx context.Context, s *platform.Service, cfg Config, stores
 	return on, err
 }
 
-// newMembers returns what checks who is in the groups that decide, with a token for the gateway.
+// newMembers returns the check of who is in the groups that decide. The token authorizes its calls of the gateway.
 func newMembers(cfg Config, pool *pgxpool.Pool, transport *connpool.Pool, token secret.File) *approver.Members {
 	gateway := service.NewApprovals(service.New(transport, &cfg.WebhookURL, &cfg.NotifyURL, token), &cfg.GatewayURL)
 	return approver.NewMembers(approver.NewGroups(postgres.NewApprovers(pool)), gateway)

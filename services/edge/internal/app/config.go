@@ -146,7 +146,7 @@ func (c *Config) retention() meter.Retention {
 	return meter.Retention{Minutes: c.UsageMinutes, Hours: c.UsageHours, Days: c.UsageDays}
 }
 
-// bounds returns the bounds of what customers may use. Relays that share them share the calls in flight.
+// bounds returns the bounds of what customers may use. Relays that share them count their calls in flight together.
 func (c *Config) bounds() proxy.Bounds {
 	return proxy.Bounds{
 		Body: c.MaxBody, Memory: c.BodyMemory, Share: c.BodyShare, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout,

@@ -202,8 +202,8 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 	return rpc.ServeHTTP(ctx, s.Runner, "http", cfg.Listen, handler, secure)
 }
 
-// Bounds of what is relayed to the role control: apart from customers' bodies and calls, whose room it must not take. An
-// address has a share of them, since control tells callers apart.
+// Bounds of the relay to the role control. They are separate from customers' bodies and calls, so that the relay takes
+// no room from these. Each address has a share of them, because only control can tell callers apart.
 const (
 	controlBody   = 1 << 20
 	controlMemory = 16 << 20

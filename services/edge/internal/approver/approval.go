@@ -32,7 +32,8 @@ type Approval struct {
 	// DecidedBy is empty unless it is approved or denied.
 	DecidedBy string
 	ClosedAt  time.Time
-	// Checks counts how often one that is overdue was read in vain, NextCheck is when it is read again.
+	// Checks counts how often the approval was read while overdue and could not be closed. NextCheck is when it is read
+	// again; zero for at once.
 	Checks    int
 	NextCheck time.Time
 }
@@ -166,8 +167,8 @@ const (
 // Retry returns the wait after a number of failures in a row.
 func Retry(failures int) time.Duration { return backoff(failures, maxRetry) }
 
-// Recheck returns the wait before an overdue approval is read again, after it was read a number of times in vain: it could
-// not be read, or was still open at the gateway, whose clock may be behind.
+// Recheck returns the wait before an overdue approval is read again, after a number of reads that could not close it.
+// If open, it was still open at the gateway, whose clock may be behind; otherwise it could not be read.
 func Recheck(times int, open bool) time.Duration {
 	if open {
 		return backoff(times, maxRetry)
@@ -175,7 +176,7 @@ func Recheck(times int, open bool) time.Duration {
 	return backoff(times, maxCheck)
 }
 
-// backoff returns a second, doubled for each failure up to a longest wait.
+// backoff returns a second, doubled for each failure, but at most longest.
 func backoff(failures int, longest time.Duration) time.Duration {
 	return min(time.Second<<min(max(failures, 0), 20), longest)
 }

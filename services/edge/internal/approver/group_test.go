@@ -86,7 +86,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Ids of Slack have the letters of their kinds: users U or W (of an Enterprise Grid), conversations C, D or G.
+// An id of Slack begins with a letter for its kind: U or W (in an Enterprise Grid) for users, and C, D or G for
+// conversations.
 func TestIDsOfSlack(t *testing.T) {
 	for user, ok := range map[string]bool{"U0123ABCD": true, "W012A3CDE": true, "B0123ABCD": false, "C0123ABCD": false, "T0123ABCD": false} {
 		g := group()

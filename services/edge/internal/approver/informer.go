@@ -66,9 +66,9 @@ type State interface {
 	Open(ctx context.Context, a Approval, notices []Notice) error
 	// Close gives an approval that waits its end, and each of its notices the state After; others are left as they are.
 	Close(ctx context.Context, a Approval) error
-	// Overdue returns approvals that wait and expired before now, and whose NextCheck has come, the longest due first.
+	// Overdue returns waiting approvals that expired before now and whose NextCheck has come, the longest due first.
 	Overdue(ctx context.Context, now time.Time, limit int) ([]Approval, error)
-	// Postpone saves Checks and NextCheck of an approval.
+	// Postpone saves an approval's Checks and NextCheck.
 	Postpone(ctx context.Context, a Approval) error
 	// Due returns notices in a state whose time has come, the longest due first.
 	Due(ctx context.Context, state string, now time.Time, limit int) ([]Notice, error)
@@ -189,9 +189,9 @@ func (i *Informer) apply(ctx context.Context, e *alert.Event, s State, now time.
 	return s.Open(ctx, a, Plan(a, group))
 }
 
-// expire closes approvals whose time is up, by what the gateway says of them: a decision of the last moment may be on its
-// way. It returns how many it has read. One that can't be read, or still waits there, is read again later, so that it keeps
-// no other one open.
+// expire closes overdue approvals with the state that the gateway reports, since the event of a last-minute decision
+// may still be on its way. It returns how many it has read. An approval that can't be read, or that still waits at the
+// gateway, is read again later, so that it doesn't keep others open.
 func (i *Informer) expire(ctx context.Context, limit int) (read int, err error) {
 	err = i.alone(ctx, func(ctx context.Context, s State) error {
 		overdue, err := s.Overdue(ctx, time.Now(), limit)

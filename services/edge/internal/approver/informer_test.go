@@ -41,7 +41,7 @@ type memory struct {
 	// present is what the gateway says of approvals, by reference; those it lacks wait.
 	present map[string]approver.Present
 	refuses string // member
-	// unreadable begins the references of approvals that can't be read; reads counts what was tried.
+	// unreadable is the prefix of references that can't be read; reads counts the attempts.
 	unreadable string
 	reads      int
 	minted     int
@@ -357,7 +357,8 @@ func TestInformerOfMembersWhoLeave(t *testing.T) {
 	})
 }
 
-// Overdue approvals that the gateway can't show keep no others open, however many they are, and are read less and less often.
+// Overdue approvals that the gateway can't show don't keep others open, however many they are, and are read less and
+// less often.
 func TestInformerPassesOverWhatItCannotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

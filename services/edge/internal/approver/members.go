@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonNotApprover is the reason of a decision by a person who is not in the group that decides.
+// ReasonNotApprover is the error reason for a person who is not in the group that decides.
 const ReasonNotApprover apierr.Reason = "not_an_approver"
 
 // ErrNotApprover refuses a person who is not, or no longer, in the group that decides.
@@ -19,16 +19,17 @@ type GroupReader interface {
 	Get(ctx context.Context, organization string) ([]Group, error)
 }
 
-// Members checks that people who decide are members of the group that decides, as the group is at that time.
+// Members checks that a person who decides is currently a member of the group that decides.
 type Members struct {
 	groups  GroupReader
 	gateway Gateway
 }
 
-// NewMembers returns Members over these groups, and the approvals of the gateway.
+// NewMembers returns Members that reads these groups, and approvals from the gateway.
 func NewMembers(groups GroupReader, gateway Gateway) *Members { return &Members{groups, gateway} }
 
-// Check returns ErrNotApprover unless a user is a member of an organization's group. An empty name is the default group's.
+// Check returns ErrNotApprover unless a user is a member of an organization's group. An empty group is the default
+// group.
 func (m *Members) Check(ctx context.Context, organization, group, user string) error {
 	groups, err := m.groups.Get(ctx, organization)
 	if err != nil {
@@ -41,9 +42,9 @@ func (m *Members) Check(ctx context.Context, organization, group, user string) e
 	return nil
 }
 
-// CheckNamed returns ErrNotApprover for a user whom the holder of a scope names as the one who decides, if the approval's
-// group exists and the user is no member. Without such a group the scope alone decides. An approval that the gateway does
-// not have is left to the gateway.
+// CheckNamed checks a user whom the holder of a scope names as the decider. It returns ErrNotApprover if the approval's
+// group exists and the user is not a member. Without such a group the scope alone is enough. For an approval that the
+// gateway does not have it returns nil, because the gateway itself refuses the decision.
 func (m *Members) CheckNamed(ctx context.Context, organization, ref, user string) error {
 	groups, err := m.groups.Get(ctx, organization)
 	if err != nil || len(groups) == 0 {

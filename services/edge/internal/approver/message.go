@@ -32,11 +32,11 @@ type Message struct {
 	TTL      int    // web_push: seconds
 	Decide   *Decide
 	Buttons  []Button
-	Secret   string // the token, which notify puts in the place of secretPlace in URLs, for the member alone
+	Secret   string // the token; notify puts it in place of secretPlace in URLs, only for the member
 	Repeated string // the key that makes a repeat none
 }
 
-// secretPlace stands for the token in the URLs of a message.
+// secretPlace is the placeholder for the token in the URLs of a message.
 const secretPlace = "{secret}"
 
 // Decide is how a service worker decides by a button of a push, see the portal's documentation.
@@ -62,7 +62,7 @@ type Facts struct {
 	Now    time.Time
 }
 
-// Ask returns the message of a notice. It holds no arguments of the call, and the token nowhere but in Secret.
+// Ask returns the message of a notice. It holds no arguments of the call, and the token only in Secret.
 func Ask(n *Notice, f Facts) Message {
 	a := &n.Approval
 	m := Message{
@@ -82,11 +82,11 @@ func Ask(n *Notice, f Facts) Message {
 	case alert.Slack:
 		m.Slack, m.Secret, m.Buttons = f.Member.Slack.User, f.Token, memberButtons(n, page)
 	case alert.WebPush:
-		// A device that has no part in the token opens the page that asks who decides.
+		// A device that doesn't get the token opens the page that asks who decides.
 		m.User, m.URL, m.Secret, m.Buttons = f.Member.User, own+secretPlace, f.Token, memberButtons(n, own+secretPlace)
 		m.Topic, m.TTL = topic(a), int(max(a.ExpiresAt.Sub(f.Now), 0)/time.Second)
 		m.Decide = &Decide{Ref: a.Ref, URL: f.Public.JoinPath("/v1/decisions/").String() + secretPlace, Version: f.Version, Proof: a.Proof}
-	default: // Keys and operators read a member's inbox, too.
+	default: // Keys and operators read a member's inbox, too, so the record has no token.
 		m.User, m.URL, m.Buttons = f.Member.User, own, memberButtons(n, own)
 	}
 	return m
@@ -139,7 +139,7 @@ func memberButtons(n *Notice, page string) []Button {
 	return []Button{open}
 }
 
-// body says who asks for what, at which price, and until when. Each text that others wrote has its label.
+// body says who asks for what, at which price, and until when. Each text that others wrote has a label.
 func body(a *Approval, cents float64) string {
 	lines := a.lines()
 	if cents > 0 {
@@ -151,7 +151,7 @@ func body(a *Approval, cents float64) string {
 	return strings.Join(append(lines, "Expires at: "+decision.When(a.ExpiresAt)), "\n")
 }
 
-// lines name who asks, and the tool.
+// lines returns the lines that name who asks, and the tool.
 func (a *Approval) lines() []string {
 	asker := alert.Quote(a.RequestedBy)
 	if asker == "" {
@@ -160,7 +160,7 @@ func (a *Approval) lines() []string {
 	return []string{"Asked for by: " + asker, "Tool: " + a.name()}
 }
 
-// name returns the server and the tool.
+// name returns the server and the tool, quoted.
 func (a *Approval) name() string {
 	if a.Server == "" {
 		return alert.Quote(a.Tool)

@@ -16,11 +16,11 @@ const (
 	ViaUserToken = "user_token"
 )
 
-// Person is a user of an organization whom the edge has identified by a session or a token, which is the way.
+// Person is a user of an organization whom the edge has identified. Way is how: by a session or by a token.
 type Person struct{ Organization, User, Way string }
 
-// Persons lets identified people decide on the approvals of their groups: no link authorizes them. It is safe for
-// concurrent use.
+// Persons lets identified people decide on the approvals of their groups, without a link that authorizes them. It is
+// safe for concurrent use.
 type Persons struct {
 	members *Members
 	gateway Gateway
@@ -30,30 +30,31 @@ type Persons struct {
 	tokens map[seat]string
 }
 
-// seat is a person who decides on an approval.
+// seat is a person, and the approval that the person decides on.
 type seat struct {
 	Person
 
 	ref string
 }
 
-// maxSeats bounds the tokens in memory. The gateway gives a person few tokens for an approval, so that a page that is loaded
-// again needs the one that it has.
+// maxSeats bounds the tokens in memory. The gateway gives a person only a few tokens for an approval, so a page that is
+// loaded again must get the same token.
 const maxSeats = 4096
 
-// NewPersons returns Persons over these members and the gateway.
+// NewPersons returns Persons that checks members, and mints tokens at the gateway for the decider.
 func NewPersons(members *Members, gateway Gateway, decider Decider) *Persons {
 	return &Persons{members: members, gateway: gateway, decider: decider, tokens: make(map[seat]string)}
 }
 
-// Errors of people who can't decide on an approval.
+// Errors for people who can't decide on an approval.
 var (
 	errNoApproval = apierr.NotFound("approval")
 	errOver       = apierr.New(apierr.KindConflict, decision.ReasonDecided, "the approval is decided already, or it has expired")
 	errOwnCall    = apierr.New(apierr.KindForbidden, decision.ReasonNotIndependent, "you can't decide on this call: it may be your own")
 )
 
-// Show returns what a person decides on. Its error is an *apierr.Error, or a *decision.RefusalError, if the person doesn't.
+// Show returns what a person decides on. If the person can't decide, the error is an *apierr.Error or a
+// *decision.RefusalError.
 func (p *Persons) Show(ctx context.Context, who Person, ref string) (*decision.Decision, error) {
 	token, err := p.token(ctx, seat{who, ref})
 	if err != nil {
@@ -62,7 +63,7 @@ func (p *Persons) Show(ctx context.Context, who Person, ref string) (*decision.D
 	return p.decider.Show(ctx, token)
 }
 
-// Decide decides in the name of a person. Its errors are those of Show.
+// Decide decides in the name of a person. It returns the same errors as Show.
 func (p *Persons) Decide(ctx context.Context, who Person, ref string, choice decision.Choice) (*decision.Decision, error) {
 	token, err := p.token(ctx, seat{who, ref})
 	if err != nil {
@@ -71,7 +72,7 @@ func (p *Persons) Decide(ctx context.Context, who Person, ref string, choice dec
 	return p.decider.Decide(ctx, token, choice)
 }
 
-// token returns a token of the gateway for a person who is a member of the approval's group now.
+// token returns a token of the gateway for a person who is currently a member of the approval's group.
 func (p *Persons) token(ctx context.Context, at seat) (string, error) {
 	found, err := p.members.present(ctx, at.Organization, at.ref)
 	switch {
@@ -106,7 +107,7 @@ func (p *Persons) known(at seat) (token string, ok bool) {
 	return token, ok
 }
 
-// keep keeps a token. It makes room in map order, which is arbitrary.
+// keep stores a token. To make room it drops others in map order, which is arbitrary.
 func (p *Persons) keep(at seat, token string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

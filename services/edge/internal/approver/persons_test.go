@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// house is the groups of the organization acme, and a gateway with an approval of each of them.
+// house has the groups of the organization acme, and a gateway with an approval for each group.
 type house struct {
 	memory
 
@@ -28,7 +28,7 @@ func (h *house) Get(_ context.Context, organization string) ([]approver.Group, e
 	return h.groups, nil
 }
 
-// Approval has an approval "of-GROUP" for each name of a group.
+// Approval returns an approval for each reference "of-GROUP" of acme.
 func (h *house) Approval(_ context.Context, organization, ref string) (approver.Present, error) {
 	var group string
 	if n, _ := fmt.Sscanf(ref, "of-%s", &group); n != 1 || organization != "acme" {
@@ -94,8 +94,8 @@ func TestMembersDecide(t *testing.T) {
 	}
 }
 
-// A person who is identified decides as a member of the group as it is then. A page that is loaded again takes no more tokens:
-// the gateway has few for a person.
+// An identified person decides as a current member of the group. A page that is loaded again takes no further token,
+// because the gateway gives a person only a few.
 func TestPersonsDecide(t *testing.T) {
 	h := newHouse()
 	p := approver.NewPersons(approver.NewMembers(h, h), h, h)

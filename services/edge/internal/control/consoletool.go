@@ -17,7 +17,7 @@ type toolReview struct {
 	AllOrganizations bool `json:"all_organizations,omitempty"`
 }
 
-// reviewedBy returns the field of a review by a session's person.
+// reviewedBy returns the field that names the session's person in a review.
 func reviewedBy(_ *portal.Session, name string) map[string]string {
 	return map[string]string{"reviewed_by": name}
 }

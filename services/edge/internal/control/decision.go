@@ -71,8 +71,8 @@ const (
 	maxForm = 8 << 10
 )
 
-// mountDecisions mounts the pages, and the operations of service workers and of end users' tokens. Where a path has a
-// token of the gateway, that authorizes a request of its approver: there is no session.
+// mountDecisions mounts the pages, and the operations of service workers and of end users' tokens. A token of the
+// gateway in a path authorizes the request as the token's approver, without a session.
 func (a *API) mountDecisions(served *chain.Chain) {
 	for _, path := range []string{pagePath, ownTokenPath} {
 		served.Mount(path, map[string]chain.Handler{http.MethodGet: a.showDecision, http.MethodPost: a.decideOnPage})
@@ -108,7 +108,7 @@ func (a *API) showDecision(w http.ResponseWriter, r *http.Request, _ *chain.Line
 	return a.writeDecision(w, r, token, http.StatusOK)
 }
 
-// show returns what a token decides, if its approver is a member of the group that decides now.
+// show returns what a token decides on, if the token's approver is currently a member of the group that decides.
 func (d *Decisions) show(ctx context.Context, token string) (*decision.Decision, error) {
 	found, err := d.Decider.Show(ctx, token)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *Decisions) show(ctx context.Context, token string) (*decision.Decision,
 	return found, d.Members.Check(ctx, found.Organization, found.Group(), found.Approver)
 }
 
-// decide decides by a token, if its approver is a member of the group that decides now.
+// decide decides by a token, if the token's approver is currently a member of the group that decides.
 func (d *Decisions) decide(ctx context.Context, token string, choice decision.Choice) (*decision.Decision, error) {
 	if _, err := d.show(ctx, token); err != nil {
 		return nil, err
@@ -303,7 +303,7 @@ func (a *API) decideByButton(w http.ResponseWriter, r *http.Request, _ *chain.Li
 	}{decided.Ref, decided.Status, decided.DecidedBy, decided.DecidedAt})
 }
 
-// refusalOf returns the error of a decision as the face shows it.
+// refusalOf converts an error of a decision to the error that the caller gets.
 func refusalOf(err error) error {
 	if refusal, ok := errors.AsType[*decision.RefusalError](err); ok {
 		return passed(refusal)
@@ -320,7 +320,7 @@ var kinds = map[int]apierr.Kind{
 	http.StatusConflict: apierr.KindConflict, http.StatusGone: apierr.KindGone, http.StatusTooManyRequests: apierr.KindRateLimited,
 }
 
-// passed returns a refusal of the gateway as one of the edge.
+// passed converts a refusal by the gateway to an error of the edge.
 func passed(r *decision.RefusalError) error {
 	kind, ok := kinds[r.Status]
 	if !ok {

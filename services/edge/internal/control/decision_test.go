@@ -120,7 +120,7 @@ func (k keyNames) Get(_ context.Context, id string) (apikey.Key, error) {
 	return apikey.Key{ID: id, Name: k[id], Organization: organization}, nil
 }
 
-// members are those of the group that decides.
+// members holds the members of the group that decides.
 type members map[string]bool
 
 func (m members) Check(_ context.Context, _, _, user string) error {
@@ -130,7 +130,7 @@ func (m members) Check(_ context.Context, _, _, user string) error {
 	return nil
 }
 
-// persons are the approvals of identified people.
+// persons decides on the approvals for identified people, of whom only ann may.
 type persons struct{ *approvals }
 
 func (g persons) Show(ctx context.Context, who approver.Person, ref string) (*decision.Decision, error) {

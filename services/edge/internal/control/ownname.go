@@ -26,8 +26,8 @@ type approvalDecision struct {
 	Reason string `json:"reason"`
 }
 
-// decideInOwnName makes those of the customers' routes that decide on approvals do so in the name of the session's person,
-// who is a member of the group that decides, or an operator.
+// decideInOwnName makes the customers' routes that decide on approvals do so in the name of the session's person, who
+// must be a member of the group that decides or an operator.
 func (a *API) decideInOwnName(table route.Table, routes map[string]map[string]sessionHandler) {
 	for _, r := range table.Routes {
 		next := routes[r.Path][r.Method]
@@ -41,7 +41,7 @@ func (a *API) decideInOwnName(table route.Table, routes map[string]map[string]se
 	}
 }
 
-// decidedBy returns the fields of a decision by a session's person.
+// decidedBy returns the fields that say that the session's person decided, and in which way.
 func decidedBy(s *portal.Session, name string) map[string]string {
 	via := approver.ViaPortal
 	if s.Operator != "" {
@@ -50,7 +50,7 @@ func decidedBy(s *portal.Session, name string) map[string]string {
 	return map[string]string{"decided_by": name, "decided_via": via}
 }
 
-// ofMember refuses users who are not in the group of the approval that a request names, where there is that group. An
+// ofMember refuses users who are not in the group of the approval that a request names, if that group exists. An
 // operator decides by the role, under the operator's own name.
 func (a *API) ofMember(next sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
@@ -63,10 +63,12 @@ func (a *API) ofMember(next sessionHandler) sessionHandler {
 	}
 }
 
-// errOwnersSession refuses an owner's session what reaches the whole organization. Links for owners have no such scopes.
+// errOwnersSession refuses a route that reaches the whole organization to an owner's session. New links for owners have
+// no such scopes.
 var errOwnersSession = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "this operation reaches the whole organization, and this session is an owner's")
 
-// withScope refuses sessions without the scope of a route, and owners' sessions what is not theirs.
+// withScope refuses sessions without the scope of a route, and owners' sessions if the route reaches the whole
+// organization.
 func withScope(r route.Route, next sessionHandler) sessionHandler {
 	need := r.Need()
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
@@ -93,7 +95,7 @@ func personOf(s *portal.Session) (string, error) {
 	return s.User, nil
 }
 
-// inOwnName reads a body of a page, and adds fields to it that name the session's person. A page can't name another one.
+// inOwnName reads a page's body and adds fields that name the session's person. A page can't name another person.
 func inOwnName[T any](fields func(s *portal.Session, name string) map[string]string, next sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
 		name, err := personOf(s)
@@ -130,7 +132,7 @@ func revokedInOwnName(next sessionHandler) sessionHandler {
 	}
 }
 
-// withFields returns a value as a JSON object with more fields.
+// withFields returns a value as a JSON object with further fields.
 func withFields(value any, more map[string]string) ([]byte, error) {
 	object, err := json.Marshal(value)
 	if err != nil {

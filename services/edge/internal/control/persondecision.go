@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// decisionOfUser is where the role serve relays decisions of end users with a token, decisionOfSession is the same below
-	// the portal's operations.
+	// decisionOfUser is the path to which the role serve relays calls of end users with a token. decisionOfSession is
+	// the same operation among the portal's.
 	decisionOfUser    = "/v1/approvals/{ref}/decision"
 	decisionOfSession = "/product/v1/ai/approvals/{ref}/decision"
 )
 
-// askPerson serves the page on which an identified person decides. It shows nothing: what it asks for needs a session of
-// the portal, or an end user's token.
+// askPerson serves the page on which an identified person decides. The page itself shows nothing: its calls need a
+// session of the portal, or an end user's token.
 func (a *API) askPerson(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	if wait := a.options.Decisions.admit(r, ""); wait > 0 {
 		return writeLimited(w, wait)
@@ -33,7 +33,7 @@ func (a *API) askPerson(w http.ResponseWriter, r *http.Request, _ *chain.Line) e
 // errNotUser refuses a call in which a key only names its user.
 var errNotUser = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "this operation needs the user's own token: a key can't decide in a user's name")
 
-// userOf returns the end user of a call that the role serve relays, which has verified the user's token.
+// userOf returns the end user of a call that the role serve relays. Serve has verified the user's token.
 func userOf(r *http.Request) (approver.Person, error) {
 	var c caller.Caller
 	if err := c.Read(r.Header.Get); err != nil {
@@ -61,8 +61,8 @@ func (a *API) decideAsUser(w http.ResponseWriter, r *http.Request, _ *chain.Line
 	return a.decideAs(w, r, who)
 }
 
-// personRoutes returns the operations of the portal by which a session's person decides, whatever the scopes: the group
-// says who decides, and the link's user_id who the person is.
+// personRoutes returns the operations of the portal with which a session's person decides, whatever the session's
+// scopes: the group says who may decide, and the link's user_id says who the person is.
 func (a *API) personRoutes() map[string]map[string]sessionHandler {
 	if a.options.Decisions == nil {
 		return nil
@@ -85,14 +85,14 @@ func (a *API) personRoutes() map[string]map[string]sessionHandler {
 
 var errOwnersApprovals = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "approvals are the organization's, and this session is an owner's")
 
-// showTo answers what a person decides on.
+// showTo answers with what a person decides on.
 func (a *API) showTo(w http.ResponseWriter, r *http.Request, who approver.Person) error {
 	return a.answerPerson(w, r, func(ctx context.Context, ref string) (*decision.Decision, error) {
 		return a.options.Decisions.Persons.Show(ctx, who, ref)
 	})
 }
 
-// decideAs decides in the name of a person, who has seen what is shown: the body names its version.
+// decideAs decides in the name of a person. The body names the version that the person was shown.
 func (a *API) decideAs(w http.ResponseWriter, r *http.Request, who approver.Person) error {
 	var body struct {
 		Decision string `json:"decision"`

@@ -8,7 +8,8 @@ import (
 	"switchyard.dev/services/edge/internal/decision"
 )
 
-// Who has left the group of approvers neither sees nor decides by a token from before, on the page and by a button.
+// A person who has left the group of approvers neither sees nor decides anything with an earlier token, on the page or
+// by a button.
 func TestTokensEndWithMembership(t *testing.T) {
 	x := newPage(t)
 	form := x.open(t, annsToken, "approve", "")
@@ -37,7 +38,7 @@ func TestTokensEndWithMembership(t *testing.T) {
 	}
 }
 
-// The page without a token shows nothing, runs its own script alone and calls its own origin alone.
+// The page without a token shows nothing, runs only its own script and calls only its own origin.
 func TestPageOfIdentifiedPeople(t *testing.T) {
 	x := newPage(t)
 	for _, ref := range []string{"apr_1", "apr_unknown", "%3Cscript%3E"} {
@@ -91,8 +92,8 @@ func TestDecideAsUser(t *testing.T) {
 	}
 }
 
-// A session of the portal decides as its user, whatever its scopes; one without a user, and one of an owner, don't, nor does an
-// operator's session, and none where the user is no member.
+// A session of the portal decides as its user, whatever its scopes. A session without a user, of an owner, or of a user
+// who is not a member doesn't.
 func TestPortalPersonsDecide(t *testing.T) {
 	x := newPortal(t)
 	const path = "/portal/api/product/v1/ai/approvals/apr_1/decision"

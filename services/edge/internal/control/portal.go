@@ -32,7 +32,7 @@ type Counter interface {
 	Apply(ctx context.Context, batch meter.Batch) (applied bool, err error)
 }
 
-// Deciders checks that a person who is named as the one who decides may, see approver.Members.
+// Deciders checks that a person who is named as the decider may decide, see approver.Members.
 type Deciders interface {
 	CheckNamed(ctx context.Context, organization, ref, user string) error
 }

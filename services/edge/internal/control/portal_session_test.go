@@ -83,7 +83,7 @@ func TestPortalLinkIsChecked(t *testing.T) {
 	}
 }
 
-// ownerOf returns the owner of a session that may have a route: none where it reaches the whole organization.
+// ownerOf returns the owner of a session that may call a route: none if the route reaches the whole organization.
 func ownerOf(r route.Route) string {
 	if r.ScopedBy == route.ScopedByOrganization {
 		return ""
@@ -199,8 +199,8 @@ func wholeOrganization(table route.Table, scope apikey.Permission) bool {
 	return slices.ContainsFunc(table.Routes, func(r route.Route) bool { return r.Scope == scope && r.ScopedBy == route.ScopedByOrganization })
 }
 
-// A session of an owner is that owner's: no link for one has a scope that opens what is the whole organization's, and a
-// session from before has no use of such a scope. The table of routes says which these are.
+// A session for an owner reaches only that owner's records. No link for an owner has a scope that reaches the whole
+// organization, and an older session can't use such a scope. The table of routes says which scopes these are.
 func TestOwnersSessionsReachNoOrganization(t *testing.T) {
 	x := newPortal(t)
 	link := func(scopes ...string) (status int, reason string) {

@@ -44,7 +44,7 @@ type portalWorld struct {
 	keys  *apikey.Manager
 	plans *plan.Watcher
 	pool  *pgxpool.Pool
-	// gateway is what identified people decide on.
+	// gateway has the approval that identified people decide on.
 	gateway *approvals
 	table   route.Table
 	fails   bool // calls of services fail

@@ -41,7 +41,7 @@ func TestSessionLimits(t *testing.T) {
 	const none = `{"organization_id":"org-2","plan":null,"prepaid":false,"limits":[],"credits":null}`
 	const ofPortal, ofConsole = "/portal/api/product/v1/_meta/limits", "/console/api/organizations/org-1/product/v1/_meta/limits"
 	signedIn := x.signIn(t)
-	owner := x.session(t, request("org-1", "", "", `["ai:usage:read"]`)) // A link of the release before, for an owner.
+	owner := x.session(t, request("org-1", "", "", `["ai:usage:read"]`)) // An owner's link from the previous release.
 	if _, err := x.pool.Exec(t.Context(), `UPDATE portal_sessions SET owner_id = 'bob'`); err != nil {
 		t.Fatal(err)
 	}

@@ -75,8 +75,8 @@ func (d *Decision) Group() string {
 	return d.Call.Approvers
 }
 
-// OwnPath begins the path of the page on which a person decides who is identified by a session or a token, without a link
-// that authorizes. The reference of the approval follows.
+// OwnPath begins the path of the page on which a person decides whom a session or a token identifies, without a link
+// that authorizes. The approval's reference follows.
 const OwnPath = "/decisions/of/"
 
 // Pending reports whether it is not decided.

@@ -13,8 +13,8 @@ var ownText string
 //go:embed own.js
 var ownScript string
 
-// ownPage is the page on which an identified person decides. Its parts are files of this package: nothing in it is a
-// caller's.
+// ownPage is the page on which an identified person decides. It is made of this package's files and has nothing of
+// callers.
 var ownPage = func() []byte {
 	t := template.Must(template.New("own").Parse(ownText))
 	template.Must(t.New("style").Parse(style))
@@ -26,12 +26,12 @@ var ownPage = func() []byte {
 	return out.Bytes()
 }()
 
-// ownPolicy lets the page use its own style and script and call its own origin, and nothing else.
+// ownPolicy lets the page use only its own style and script, and call only its own origin.
 var ownPolicy = "default-src 'none'; style-src 'sha256-" + digest(style) + "'; script-src 'sha256-" + digest(ownScript) +
 	"'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// WriteOwn answers with the page on which a person decides whom a session of the portal or the token of an end user
-// identifies. The page holds nothing; its script reads and decides as that person.
+// WriteOwn answers with the page for a person whom a session of the portal or the token of an end user identifies. The
+// page itself holds no approval; its script reads it and decides as that person.
 func WriteOwn(w http.ResponseWriter) {
 	setHeaders(w.Header(), ownPolicy)
 	w.WriteHeader(http.StatusOK)

@@ -132,7 +132,7 @@ func name(d *Decision) string {
 	return shownText(*d.Server + "/" + d.Tool)
 }
 
-// Cents returns an amount in words: the decimal number that the gateway's JSON has.
+// Cents returns an amount of cents as text, with the decimal number that the gateway's JSON has.
 func Cents(amount float64) string { return strconv.FormatFloat(amount, 'f', -1, 64) + " cents" }
 
 // When returns a moment in words.
@@ -212,7 +212,7 @@ func Write(w http.ResponseWriter, status int, v View) error {
 	return nil
 }
 
-// setHeaders sets the headers of a page with a policy.
+// setHeaders sets the headers of a page with a content security policy.
 func setHeaders(h http.Header, policy string) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)

@@ -3,10 +3,10 @@
 //
 // A destination has a cursor for each source. A page of the source becomes events (Destination.Events), whose
 // identifiers follow from the source's rows alone; the cursor moves once the destination has taken or refused all of
-// them. What it took or refused of a page that fails is recorded and not sent again. Events without an answer, after a
-// kill too, are sent again under their identifiers, and the destination drops those that it has; once it no longer knows
-// them (Kind.memory) they are set aside, because they could count twice. Events that it refuses for what they are (400)
-// are set aside with the reason as well, and hold up no others.
+// them. If a page fails, the events that were taken or refused are recorded and not sent again. Events without an
+// answer, even after a kill, are sent again under their identifiers, and the destination drops those that it has. Once
+// it no longer knows the identifiers (Kind.memory), such events are set aside, because they could count twice. Events
+// that it refuses for what they are (400) are set aside with the reason as well, and hold up no others.
 //
 // Counts grow after their minute, and old minutes are merged, so they have no rows that stay the same. The Collector
 // therefore records by how much each hour's count has grown, in rows that never change.
@@ -92,13 +92,14 @@ type Cursor struct {
 	Source      Source
 	// Since is the start of the exported usage. Until is the end of a back-fill; zero for a continuous export.
 	Since, Until time.Time
-	// OnlyRefused has a back-fill send only events that the destination refused.
+	// OnlyRefused restricts a back-fill to events that the destination refused.
 	OnlyRefused bool
 	// Position is where the source continues; empty for its beginning.
 	Position string
-	// Settled are identifiers of events of the page at Position that the destination has taken or refused.
+	// Settled holds the identifiers of events of the page at Position that the destination has taken or refused.
 	Settled []string
-	// UnsureSince is since when the page's other events may have been taken without an answer; zero if they were not.
+	// UnsureSince is when the page's other events were first sent and may have been taken without an answer; zero if
+	// none was taken.
 	UnsureSince   time.Time
 	Sent, Refused int64
 	// Failure is why the last try failed, since FailingSince; empty and zero if it didn't.
@@ -129,7 +130,8 @@ type Refusal struct {
 	RefusedAt time.Time
 }
 
-// Progress is what became of a page: its events were taken or refused, after a failure only some of them.
+// Progress is the outcome of a page: the events that were taken and refused. After a failure these are only some of its
+// events.
 type Progress struct {
 	Cursor  Cursor
 	Page    Page

@@ -19,18 +19,18 @@ type Author struct{ Name, Request string }
 type Archive interface {
 	// List returns a destination's cursors: those that go on, then at most limit back-fills, the newest first.
 	List(ctx context.Context, destination string, limit int) ([]Cursor, error)
-	// Backfill adds a copy of a cursor for each source, unless the destination has most unfinished back-fills of it. It adds
-	// an audit entry.
+	// Backfill adds a copy of a cursor for each source of which the destination has fewer than most unfinished
+	// back-fills. It adds an audit entry if it adds a cursor.
 	Backfill(ctx context.Context, by Author, c Cursor, sources []Source, most int) (added []int64, err error)
-	// Refused returns those of the identifiers whose events a destination refused.
+	// Refused returns the given identifiers whose events a destination refused.
 	Refused(ctx context.Context, destination string, identifiers []string) ([]string, error)
 	// Refusals returns refused events by identifier, after one.
 	Refusals(ctx context.Context, destination, after string, limit int) ([]Refusal, error)
 }
 
 const (
-	// maxBackfills bounds the unfinished back-fills of a destination and source, shown those that are listed, examined those
-	// that may have sent what another one is about to send.
+	// maxBackfills bounds the unfinished back-fills of a destination and source. shown bounds the listed back-fills,
+	// examined the back-fills that refuseRepeats compares with a new one.
 	maxBackfills = 8
 	shown        = 32
 	examined     = 1000
@@ -111,23 +111,23 @@ func checkRange(from, to, now time.Time) error {
 	return nil
 }
 
-// Selection is which events a back-fill sends.
+// Selection says which events a back-fill sends.
 type Selection string
 
-// The selections. Without one a back-fill sends every event, but is refused if some of them could count twice.
+// Selections. Without one a back-fill sends every event, but is refused if some of them could count twice.
 const (
 	OnlyRefused Selection = "refused" // events that the destination refused
 	Everything  Selection = "all"     // every event, even if it counts twice
 )
 
-// Backfill is a range of usage to be sent to a destination, with the identifiers that its events had.
+// Backfill is a range of usage to be sent to a destination, with the events' original identifiers.
 type Backfill struct {
 	Destination string
 	From, To    time.Time
 	Events      Selection
 }
 
-// check returns the destination and the cursor of a back-fill, but for its source.
+// check validates a back-fill. It returns the destination, and the cursor without its source.
 func (m *Manager) check(b Backfill, now time.Time) (Destination, Cursor, error) {
 	d, err := m.destination(b.Destination)
 	if err != nil {
@@ -139,7 +139,7 @@ func (m *Manager) check(b Backfill, now time.Time) (Destination, Cursor, error) 
 	return d, Cursor{Destination: d.Name, Since: b.From, Until: b.To, OnlyRefused: b.Events == OnlyRefused}, checkRange(b.From, b.To, now)
 }
 
-// Backfill has usage sent to a destination. It returns the numbers of the back-fills, one for each source.
+// Backfill adds back-fills, one for each source, and returns their numbers.
 func (m *Manager) Backfill(ctx context.Context, by Author, b Backfill, now time.Time) ([]int64, error) {
 	d, c, err := m.check(b, now)
 	if err != nil {
@@ -160,7 +160,8 @@ func (m *Manager) Backfill(ctx context.Context, by Author, b Backfill, now time.
 	return added, nil
 }
 
-// refuseRepeats refuses a back-fill of usage that the destination got longer ago than it knows repeats.
+// refuseRepeats refuses a back-fill if the destination already got some of its usage and no longer recognizes repeats
+// of it.
 func (m *Manager) refuseRepeats(ctx context.Context, d Destination, c Cursor, now time.Time) error {
 	known := now.Add(-d.Kind.memory())
 	if d.Kind.memory() == 0 || !c.Since.Before(known) {
@@ -179,8 +180,8 @@ func (m *Manager) refuseRepeats(ctx context.Context, d Destination, c Cursor, no
 		if other.Sent == 0 || ends || !from.Before(c.Until) || !from.Before(known) {
 			continue
 		}
-		return apierr.New(apierr.KindConflict, apierr.ReasonConflict, fmt.Sprintf("from: usage of %s and later was sent to %s, which no longer "+
-			"knows repeats of it, so it would count twice; set events to %q to send what was refused, or to %q to send everything",
+		return apierr.New(apierr.KindConflict, apierr.ReasonConflict, fmt.Sprintf("from: usage from %s on was already sent to %s, which no longer "+
+			"recognizes repeats of it, so it would count twice; set events to %q to send only refused events, or to %q to send everything",
 			from.UTC().Format(time.RFC3339), d.Name, OnlyRefused, Everything))
 	}
 	return nil

@@ -132,8 +132,8 @@ func (s *sender) step(ctx context.Context, c Cursor, now time.Time) (end, held b
 	return p.Page.End, true, nil
 }
 
-// deliver reads a page and has the destination take or refuse all of its events. After an error it returns what became of
-// them so far.
+// deliver reads a page and sends its events. Without an error, the destination has taken or refused all of them; after
+// one, the Progress holds those that it has taken or refused so far.
 func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Time) (Progress, error) {
 	p := Progress{Cursor: c}
 	var err error
@@ -168,8 +168,8 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 	return p, nil
 }
 
-// events returns the events of a page that the destination has not settled yet, of a back-fill of refused events only
-// these.
+// events returns the events of a page that are not settled yet. For a back-fill of refused events it returns only such
+// events.
 func (s *sender) events(ctx context.Context, c Cursor, page Page) (events []Event, err error) {
 	for _, e := range page.Entries {
 		events = append(events, s.destination.Events(c.Source, e)...)
@@ -198,7 +198,7 @@ func onlyRefused(ctx context.Context, from refusals, destination string, events 
 	return slices.DeleteFunc(events, func(e Event) bool { return !wanted[e.Identifier] }), nil
 }
 
-// set returns the members of a list.
+// set returns the set of a list's members.
 func set(list []string) map[string]bool {
 	members := make(map[string]bool, len(list))
 	for _, one := range list {
@@ -207,9 +207,9 @@ func set(list []string) map[string]bool {
 	return members
 }
 
-// uncertain sets aside events that the destination may have taken, and would take a second time.
+// uncertain returns refusals of events that the destination may have taken, and would count a second time.
 func uncertain(events []Event, since time.Time) (refused []Refusal) {
-	why := fmt.Sprintf("uncertain: sent from %s on without an answer, which is too long ago to send it again; "+
+	why := fmt.Sprintf("uncertain: sent without an answer since %s, too long ago to send it again; "+
 		"if the destination does not have it, back-fill refused events", since.UTC().Format(time.RFC3339))
 	for _, e := range events {
 		refused = append(refused, Refusal{Event: e, Reason: why})

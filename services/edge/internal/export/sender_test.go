@@ -188,7 +188,7 @@ func TestSenderTriesAgain(t *testing.T) {
 	})
 }
 
-// partly is a vendor that takes all events but one, and fails in its own way for that.
+// partly is a vendor that takes all events except one, for which it returns err.
 type partly struct {
 	fails string
 	err   error
@@ -209,9 +209,9 @@ func (p *partly) send(_ context.Context, events []Event) (done settlement, err e
 	return done, err
 }
 
-// Events that were taken are not sent again with those of their page that fail. One that may have been taken without an
-// answer is sent again while the destination knows repeats, and set aside after that; one that was certainly not taken is
-// sent however late.
+// If a page fails, its events that were taken are not sent again. An event that may have been taken without an answer
+// is sent again while the destination recognizes repeats, and set aside after that. An event that was certainly not
+// taken is sent however late it is.
 func TestSenderNeverCountsTwice(t *testing.T) {
 	lost := &lostError{&laterError{status: 500}}
 	for name, tt := range map[string]struct {
@@ -256,7 +256,7 @@ func TestSenderNeverCountsTwice(t *testing.T) {
 	}
 }
 
-// After a kill between a send and the move of the cursor all events of the page may have been taken.
+// After a kill between a send and the move of the cursor, all events of the page may have been taken.
 func TestSenderAfterAKill(t *testing.T) {
 	for after, sent := range map[time.Duration]int{time.Minute: 30, 24 * time.Hour: 0} {
 		store := &memory{fence: 1}
@@ -275,7 +275,7 @@ func TestSenderAfterAKill(t *testing.T) {
 	}
 }
 
-// killed is a store in which nothing is recorded after a page has begun.
+// killed is a store that records nothing after a page has begun.
 type killed struct{ *memory }
 
 func (killed) Advance(context.Context, int64, Progress) error      { return errors.New("killed") }
@@ -296,7 +296,7 @@ func TestSenderOfRefusedEvents(t *testing.T) {
 	}
 }
 
-// A back-fill that could count twice is refused, unless it is of refused events or wanted in spite of it.
+// A back-fill whose events could count twice is refused, unless it asks for refused events or for everything.
 func TestBackfillsThatCountTwice(t *testing.T) {
 	live, open := Cursor{Since: hour.Add(-10 * 24 * time.Hour), Sent: 5}, hour.Add(-10*24*time.Hour)
 	for name, tt := range map[string]struct {

@@ -24,7 +24,7 @@ const (
 	Lago      Kind = "lago"
 )
 
-// memory returns for how long a destination knows the identifiers of the events that it has, less a margin; zero for as
+// memory returns how long a destination knows the identifiers of its events, less a margin; zero if it knows them as
 // long as it has the events.
 func (k Kind) memory() time.Duration {
 	switch k {

@@ -29,8 +29,8 @@ const (
 
 func (stripe) batch() int { return stripeBatch }
 
-// send sends the events of several customers and meters at once. A failure of Stripe's holds up only the events of the same
-// customer and meter, any other failure all that follow.
+// send sends the events of several customers and meters at once. A 5xx from Stripe holds up only the events of the same
+// customer and meter; any other failure holds up all events that follow.
 func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 	var mu sync.Mutex
 	var done settlement
@@ -94,9 +94,9 @@ func stripeForm(e Event) string {
 	}.Encode()
 }
 
-// sendOne sends an event and returns why it was refused, if it was. Stripe repeats its first answer to an idempotency key
-// for a day, a 400 and a 500 too, so each try has a new one: it covers what the transport sends again. That an event is
-// counted once is due to its identifier.
+// sendOne sends an event and returns why it was refused, if it was. For a day, Stripe repeats its first answer to an
+// idempotency key, even a 400 or 500, so each try has a new key. The key covers only what the transport sends again. An
+// event counts once because of its identifier.
 func (s stripe) sendOne(ctx context.Context, e Event) (why string, err error) {
 	if !whole(e.Amount) {
 		return "the value must be a whole number", nil

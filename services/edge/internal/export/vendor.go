@@ -19,13 +19,13 @@ import (
 type vendor interface {
 	// batch is the largest number of events in a send.
 	batch() int
-	// send delivers events that have no identifier twice. It returns what became of those that the vendor has decided on,
-	// after an error too. The others were not delivered, or with a *lostError they may have been. A *laterError says when
-	// to try again.
+	// send delivers events, no two of which have the same identifier. It returns those that the vendor has taken or
+	// refused, even after an error. The vendor doesn't have the other events, except that after a *lostError it may
+	// have them. A *laterError says when to try again.
 	send(ctx context.Context, events []Event) (settlement, error)
 }
 
-// settlement is what a vendor decided: which events it took, those that it had already among them, and which it refused
+// settlement is what a vendor decided: which events it took, including those that it already had, and which it refused
 // for what they are.
 type settlement struct {
 	taken   []Event
@@ -67,7 +67,8 @@ type laterError struct {
 
 func (e *laterError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.reason) }
 
-// lostError is a failure after which the vendor may have the events: it got the request and did not answer, or failed.
+// lostError is a failure after which the vendor may have the events: the request was sent, but the answer was lost or a
+// 5xx.
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string { return e.cause.Error() }
@@ -114,7 +115,7 @@ func (p poster) post(ctx context.Context, path, contentType string, body io.Read
 	defer func() { _ = got.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(got.Body, maxAnswer))
 	switch status := got.StatusCode; {
-	case status/100 == 2: // whatever became of its body
+	case status/100 == 2: // even if its body can't be read
 		return answer{status, text}, nil
 	case err != nil:
 		return answer{}, &lostError{err}
@@ -171,7 +172,7 @@ func sendAll(ctx context.Context, events []Event, post func(context.Context, []E
 	return done, nil
 }
 
-// without returns the events that are acceptable, and what the vendor decided on the others.
+// without returns the acceptable events, and what the vendor decided on the others.
 func without(events []Event, unacceptable map[int]string) (rest []Event, decided settlement) {
 	for i, e := range events {
 		switch why, out := unacceptable[i]; {

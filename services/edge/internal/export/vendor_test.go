@@ -227,7 +227,7 @@ type stripeMemory struct {
 	mu      sync.Mutex
 	answers map[string]int
 	counted map[string]int
-	// fails is the status of new requests; -1 drops the connection before they are counted, -2 after it.
+	// fails is the status of new requests; -1 drops the connection before they are counted, -2 after that.
 	fails int
 }
 
@@ -258,7 +258,7 @@ func (s *stripeMemory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A further try is a new one to Stripe, whatever it stored for the one before, and counts an event once.
+// To Stripe each try is new, whatever it stored for the try before, and an event counts once.
 func TestStripeTriesAnew(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fails         int
@@ -294,7 +294,7 @@ func TestStripeTriesAnew(t *testing.T) {
 	}
 }
 
-// A failure for one customer holds up only that customer's events; one that concerns all ends the send.
+// A failure for one customer holds up only that customer's events; a failure that concerns all customers ends the send.
 func TestStripeFailuresOfOneCustomer(t *testing.T) {
 	for status, taken := range map[int]int{500: 12, 401: 6} {
 		s := newSystem(t, func(w http.ResponseWriter, _, body string) {
@@ -310,7 +310,7 @@ func TestStripeFailuresOfOneCustomer(t *testing.T) {
 	}
 }
 
-// A server that is not there has no event.
+// A server that can't be reached has no event.
 func TestUnreachableHasNothing(t *testing.T) {
 	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
 		s := newSystem(t, nil)

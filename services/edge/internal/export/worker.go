@@ -26,12 +26,13 @@ type Store interface {
 	Cursors(ctx context.Context, destination string) ([]Cursor, error)
 	// Advance moves a cursor behind a page and keeps the refusals. It returns ErrFence without the lease.
 	Advance(ctx context.Context, fence int64, p Progress) error
-	// Begin records that events of a cursor's page are sent from a time on. It returns ErrFence without the lease.
-	Begin(ctx context.Context, fence int64, c Cursor, at time.Time) error
-	// Fail records why a try failed, what was taken and refused in it, and the UnsureSince of the Progress's Cursor. It
+	// Begin records the time from which events of a cursor's page are sent, unless an earlier time is recorded. It
 	// returns ErrFence without the lease.
+	Begin(ctx context.Context, fence int64, c Cursor, at time.Time) error
+	// Fail records why a try failed, what was taken and refused in it, and p.Cursor.UnsureSince. It returns ErrFence
+	// without the lease.
 	Fail(ctx context.Context, fence int64, p Progress, failure string) error
-	// Refused returns those of the identifiers whose events a destination refused.
+	// Refused returns the given identifiers whose events a destination refused.
 	Refused(ctx context.Context, destination string, identifiers []string) ([]string, error)
 	// Drop removes up to limit rows of each kind that are older than their limit.
 	Drop(ctx context.Context, growths, others time.Time, limit int) (dropped int, err error)

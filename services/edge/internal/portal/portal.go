@@ -93,7 +93,8 @@ type Sessions struct {
 	table route.Table
 }
 
-// NewSessions returns Sessions over a store. The table holds all routes: it says which scopes an owner's session can't have.
+// NewSessions returns Sessions over a store. The table holds all routes, and says which scopes an owner's session can't
+// have.
 func NewSessions(store Store, table route.Table) *Sessions { return &Sessions{store, table} }
 
 // present returns the current time with the precision of Postgres.
@@ -200,7 +201,7 @@ func checkScopes(r Request, table route.Table) error {
 	for _, scope := range r.Scopes {
 		switch {
 		case r.User == "" && reaches(table, scope, route.ScopedByUser):
-			return apierr.Invalid("user_id", "is required with scopes of what is a user's, such as the inbox and push devices: "+string(scope))
+			return apierr.Invalid("user_id", "is required with scopes that reach a user's records, such as the inbox and push devices: "+string(scope))
 		case r.Owner != "" && (isKeys(scope) || reaches(table, scope, route.ScopedByOrganization)):
 			whole = append(whole, string(scope))
 		}

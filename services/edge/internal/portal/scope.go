@@ -21,8 +21,7 @@ func grantsOf(scopes []apikey.Permission) (apikey.Grants, bool) {
 	return apikey.ScopeGrants(slices.DeleteFunc(slices.Clone(scopes), isKeys))
 }
 
-// reaches reports whether a scope or a whole area opens a route whose calls reach the records of an organization, an owner or
-// a user.
+// reaches reports whether a scope or a whole area opens a route that is scoped by an organization, an owner or a user.
 func reaches(table route.Table, scope apikey.Permission, whose string) bool {
 	grants := apikey.GrantsOf([]apikey.Permission{scope})
 	return slices.ContainsFunc(table.Routes, func(r route.Route) bool { return r.ScopedBy == whose && r.Need().MetBy(grants) == nil })

@@ -111,7 +111,7 @@ func (x *Exports) cursors(ctx context.Context, destination string, all bool, lim
 	return cursors, nil
 }
 
-// leaseOf is the name of the lease that writes of a destination's cursors need.
+// leaseOf returns the name of the lease that writes to a destination's cursors need.
 func leaseOf(destination string) string { return "destination/" + destination }
 
 // Begin implements export.Store.
@@ -148,7 +148,7 @@ func (x *Exports) Fail(ctx context.Context, fence int64, p export.Progress, fail
 	})
 }
 
-// recordRefusals adds what was refused, and removes what a back-fill has delivered.
+// recordRefusals adds the refusals, and removes the refusals of events that a back-fill has delivered.
 func recordRefusals(ctx context.Context, q *dbsql.Queries, p export.Progress) error {
 	c := p.Cursor
 	if len(p.Refused) > 0 {

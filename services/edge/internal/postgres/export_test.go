@@ -196,7 +196,8 @@ func TestExportRefusals(t *testing.T) {
 	}
 }
 
-// What was settled of a page that fails stays known until the cursor moves, and so does since when the rest is unsure.
+// If a page fails, its settled events stay known until the cursor moves, and so does the time since which the others
+// are unsure.
 func TestExportProgress(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	x, ctx := NewExports(pool), t.Context()

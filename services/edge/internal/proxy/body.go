@@ -102,7 +102,7 @@ func (b *body) grow(announced int64) error {
 	return nil
 }
 
-// replace replaces the body by what is made of it.
+// replace replaces the body by the result of by, which reads it.
 func (b *body) replace(ctx context.Context, by func(ctx context.Context, sent io.Reader) ([]byte, error)) error {
 	text, err := by(ctx, b)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// enter counts a call of an organization in flight until leave is called. Without Calls it counts nothing. The error
-// is 429 where the organization has its share of them, and 503 where all together are too many.
+// enter counts a call of an organization, or of another sharer, as in flight until leave is called. Without Calls it
+// counts nothing. The error is 429 if the sharer has used up its share, and 503 if there are too many calls in total.
 func (b *Bounds) enter(organization string) (leave func(), err error) {
 	if b.Calls == nil {
 		return func() {}, nil
@@ -18,7 +18,7 @@ func (b *Bounds) enter(organization string) (leave func(), err error) {
 	e := apierr.New(apierr.KindUnavailable, apierr.ReasonUnavailable, "too many calls are in flight; try again when others have ended")
 	if b.Calls.Held() < b.Calls.Limit() {
 		e = apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited,
-			"the organization has as many calls and streams in flight as it may; try again when others have ended")
+			"the organization has as many calls and streams in flight as allowed; try again when others have ended")
 	}
 	e.RetryAfter = time.Second
 	return nil, e

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// silent stands for a service whose streams have begun and stay silent until end is closed. Each sends to waiting when
-// its next piece is awaited.
+// silent is a service whose streams have begun and stay silent until end is closed. Each stream sends to waiting when
+// the relay waits for its next piece.
 type silent struct{ waiting, end chan struct{} }
 
 func newSilent() silent { return silent{make(chan struct{}, 1000), make(chan struct{})} }
@@ -54,7 +54,7 @@ func streams(t *testing.T, relay *proxy.Relay, organization string, n int) <-cha
 	return ended
 }
 
-// One organization can't have all calls in flight.
+// One organization can't take all calls in flight.
 func TestOrganizationHasItsShareOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newSilent()

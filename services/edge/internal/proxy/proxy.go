@@ -50,13 +50,15 @@ type Call struct {
 	Organization, Key, User, Owner string
 	// Terms is the value of caller.HeaderKeyTerms; empty sends no such header.
 	Terms string
-	// Sharer has a share of the bounds on calls and bodies; the organization if it is empty.
+	// Sharer is who has a share of the bounds on calls and bodies; empty for the organization.
 	Sharer string
 	// Dialect is the API whose format the customer uses; empty for Switchyard's own.
 	Dialect string
-	// Body returns what is sent in place of the caller's body, or the error that refuses it; nil sends the body unchanged.
+	// Body returns the body to send in place of the caller's, or the error that refuses it; nil sends the body
+	// unchanged.
 	Body func(ctx context.Context, sent io.Reader) ([]byte, error)
-	// Verified reports that the user in the request's headers was verified by the user's own session, as User was by a token.
+	// Verified reports whether the user's own session has verified the user in the request's headers. A token has
+	// verified User.
 	Verified bool
 	// Follow is called with the function that ends the call early, for which the caller may give an *apierr.Error as the
 	// reason. Do calls done when the call has ended. Follow may be nil.
@@ -80,7 +82,7 @@ type Bounds struct {
 	Body, Memory, Share int64
 	// BodyTime is how long a customer may take to send a body, WriteTime to read a piece of the response.
 	BodyTime, WriteTime time.Duration
-	// Calls are the calls in flight, divided between organizations; nil for no bound.
+	// Calls bounds the calls in flight, in total and for each organization; nil for no bound.
 	Calls *fairshare.Pool
 }
 
@@ -269,8 +271,8 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 	}
 }
 
-// passPiece passes on what has arrived, in a buffer that it holds no longer. left is what the body still has; negative
-// for unknown.
+// passPiece passes on what has arrived, and holds a buffer only for that long. left is how many bytes of the body are
+// left; negative if unknown.
 func (x *Relay) passPiece(out piecewise, body io.Reader, left *int64, clock *time.Timer, settled *settlement) (ended bool, err error) {
 	buffer, _ := x.buffers.Get().(*[bufferSize]byte)
 	defer x.buffers.Put(buffer)

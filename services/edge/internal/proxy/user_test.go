@@ -35,7 +35,7 @@ func TestHeadersOfEndUser(t *testing.T) {
 	}
 }
 
-// A key names its users: a service learns that the edge has verified one only where it has.
+// A key only names its users. A service learns that a user is verified only if the edge has verified the user.
 func TestKeysVerifyNoUser(t *testing.T) {
 	for verified, want := range map[bool]string{true: "true", false: ""} {
 		var got http.Header
@@ -47,7 +47,7 @@ func TestKeysVerifyNoUser(t *testing.T) {
 	}
 }
 
-// A body that a call replaces is sent as it was made, or refused without a call.
+// If a call replaces the body, the service gets the new body with its length.
 func TestReplacedBodies(t *testing.T) {
 	var got string
 	for _, sent := range []string{"", "{}", strings.Repeat("x", 100_000)} {

@@ -323,7 +323,7 @@ func (v *Verdict) refusal() error {
 	}
 	e := apierr.New(apierr.KindRateLimited, ReasonExceeded,
 		fmt.Sprintf("%s has used up the %d %s of its plan in this %s, which ends at %s", who, s.Amount, s.Meter, s.Period, s.End().Format(time.RFC3339)))
-	e.Class = apierr.ClassPolicy // A client that retries by itself would retry until the window ends.
+	e.Class = apierr.ClassPolicy // A client that retries automatically would retry until the window ends.
 	e.RetryAfter = max(time.Second, time.Until(s.End()))
 	return e
 }

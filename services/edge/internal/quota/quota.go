@@ -49,11 +49,11 @@ func UseOf(metric string) (u Use) {
 
 func (u Use) has(meter int) bool { return u&(1<<meter) != 0 }
 
-// spending are the meters of calls whose cost the gateway's ledger records.
+// spending lists the meters that limit calls whose cost the gateway's ledger records.
 var spending = []plan.Meter{plan.Tokens, plan.Cents, plan.Credits}
 
-// holds lists, for each metric under which calls are billed, the meters that hold them beside plan.Calls. Its metrics
-// are all of the route table's, and those of the contract's BilledOperation have spending.
+// holds lists, for each metric under which calls are billed, the meters that limit them besides plan.Calls. It has
+// every metric of the route table; metrics of the contract's BilledOperation have spending.
 var holds = map[string][]plan.Meter{
 	"deliveries":         {plan.Deliveries},
 	"delivery_batches":   {plan.Deliveries},
@@ -64,7 +64,7 @@ var holds = map[string][]plan.Meter{
 	"tool_requests":      spending,
 }
 
-// Holds returns the meters that hold calls billed under a metric, beside plan.Calls; nil for an unknown metric.
+// Holds returns the meters that limit calls billed under a metric, besides plan.Calls; nil for an unknown metric.
 func Holds(metric string) []plan.Meter { return slices.Clone(holds[metric]) }
 
 // meters are all meters. The index of one is its number in windows and in a Use.

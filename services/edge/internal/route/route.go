@@ -54,14 +54,14 @@ type Route struct {
 	Query []string `yaml:"query" json:"-"`
 }
 
-// Whose records a route's calls reach.
+// Values of Route.ScopedBy.
 const (
-	// ScopedByOrganization is every record of the organization, whichever owner or user a call names.
+	// ScopedByOrganization means every record of the organization, whichever owner or user a call names.
 	ScopedByOrganization = "organization"
-	// ScopedByOwner is what belongs to the owner of a call that names one: the service keeps owners apart, and refuses them
-	// what is the organization's.
+	// ScopedByOwner means the records of the owner that a call names, if it names one. The service keeps owners apart,
+	// and refuses them the organization's records.
 	ScopedByOwner = "owner"
-	// ScopedByUser is what belongs to the user of a call.
+	// ScopedByUser means the records of a call's user.
 	ScopedByUser = "user"
 )
 

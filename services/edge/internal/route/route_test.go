@@ -201,8 +201,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// Each scope for end users opens routes whose permission is its action: a key with that permission may give the scope. A
-// scope that only itself grants has no permission.
+// Each scope for end users opens routes whose permission is its action: a key with that permission may give the scope.
+// Routes of a scope that no permission includes have none.
 func TestEndUserScopesHaveThePermissionOfTheirAction(t *testing.T) {
 	table, err := Snapshot()
 	if err != nil {
@@ -215,8 +215,8 @@ func TestEndUserScopesHaveThePermissionOfTheirAction(t *testing.T) {
 	}
 }
 
-// A scope stands for one kind of records: a link for an owner has it or has not. What only a user's own token opens, or a
-// session of that user, is a user's.
+// All routes of a scope reach the same kind of records, so that an owner's link can either have the scope or not.
+// Scopes for end users are exactly those that reach a user's records.
 func TestScopesHaveOneKindOfRecords(t *testing.T) {
 	table, err := Snapshot()
 	if err != nil {

@@ -21,9 +21,9 @@ const maxActions = 25
 // Interaction is a click on a button of a message.
 type Interaction struct {
 	Type string
-	// App, Team and User are ids. UserTeam is the user's workspace, which differs from Team where a conversation is shared
-	// with another one. An app that a whole Enterprise Grid organization has installed belongs to no workspace: then both
-	// are the user's.
+	// App, Team and User are ids. UserTeam is the user's workspace, which differs from Team where a conversation is
+	// shared with another one. An app that a whole Enterprise Grid organization has installed belongs to no workspace;
+	// then both are the user's workspace.
 	App, Team, User, UserTeam string
 	// ResponseURL is where an answer may be posted for half an hour; empty for none.
 	ResponseURL string

@@ -105,8 +105,8 @@ func target(in *notifyv1.NotifyTarget, user string) channel.Target {
 }
 
 // fingerprint returns the digest of a request after the fields that headers may set are filled in. It covers every
-// field, including those that none of the named channels reads, except the secret: the digest is stored, and a short secret
-// could be guessed from it.
+// field, even fields that no named channel reads, except the idempotency key and the secret: the digest is stored, and
+// a short secret could be guessed from it.
 func fingerprint(in *notifyv1.NotifyRequest, organization, user string) ([sha256.Size]byte, error) {
 	whole := proto.CloneOf(in)
 	whole.OrganizationId, whole.IdempotencyKey, whole.Secret = organization, "", ""

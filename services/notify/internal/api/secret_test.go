@@ -17,14 +17,14 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// noMail is a mail server that takes nothing.
+// noMail is a mailer that accepts no mail.
 type noMail struct{}
 
 func (noMail) Send(context.Context, string, string, []byte) smtp.Reply {
 	return smtp.Reply{Err: context.Canceled}
 }
 
-// Nothing that is stored in the clear, shown, streamed or logged has the secret of a message, whatever the channel.
+// A message's secret is never stored in the clear, returned or logged, whatever the channel.
 func TestSecretIsNotKept(t *testing.T) {
 	const secret = "canary-secret-0123456789"
 	b := setup(t, withWebPush, func(t *testing.T, _ *bench, p *overrides) {
@@ -42,7 +42,7 @@ func TestSecretIsNotKept(t *testing.T) {
 	var sent accepted
 	b.do(t, http.MethodPost, "/v1/notify", fmt.Sprintf(body, secret)).into(t, http.StatusAccepted, &sent)
 	again := b.do(t, http.MethodPost, "/v1/notify", fmt.Sprintf(body, "another-secret-012345678"))
-	again.want(t, http.StatusOK) // The digest of a request lacks the secret: it is stored.
+	again.want(t, http.StatusOK) // The stored digest of a request doesn't cover the secret.
 	b.do(t, http.MethodPost, "/v1/notifications/sends/"+sent.NotificationID+"/updates", `{"message":"done"}`).want(t, http.StatusAccepted)
 	for _, path := range []string{
 		"/v1/notifications?user_id=ann", "/v1/push/history?user_id=ann", "/v1/notifications/sends", "/v1/notifications/sends/" + sent.NotificationID,
@@ -74,8 +74,8 @@ func TestSecretIsNotKept(t *testing.T) {
 	}
 }
 
-// A device counts as its user's own only if the edge has verified that user, on each face, and until it is registered by
-// someone who only names the user.
+// A device counts as registered by its user only if the edge has verified that user, over HTTP and gRPC. It no longer
+// does once a caller that only names the user registers it again.
 func TestDeviceIsRegisteredByItsUser(t *testing.T) {
 	b := setup(t, withWebPush)
 	register := func(headers ...string) bool {
@@ -118,7 +118,7 @@ func TestDeviceIsRegisteredByItsUser(t *testing.T) {
 	if err != nil || len(devices.GetRegistrations()) != 1 {
 		t.Fatalf("%v, %v", devices, err)
 	}
-	// A replica of the release before moves the device to another user, and keeps the column.
+	// A replica of the previous release moves the device to another user and leaves the column unchanged.
 	if _, err := b.pool.Exec(t.Context(), `UPDATE push_subscription SET verified_user = 'ann', user_id = 'bob'`); err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestStreamsEndInTheDrain(t *testing.T) {
 	}
 	opened.Wait()
 	stop()
-	if err := <-served; err != nil { // A drain that is cut off is an error.
+	if err := <-served; err != nil { // Serve returns an error if its drain is cut off.
 		t.Errorf("Serve ended with %v", err)
 	}
 	ended.Wait()

@@ -1,7 +1,6 @@
-// Package breaker decides when attempts pause because they fail: those to a host, a scheme with host and port, while no
-// lane gets an answer there, and those of one lane, which is a URL, a channel or a device, while its answers are errors.
-// The decision is a pure function; all replicas share its state. The dispatcher asks before each attempt and reports the
-// outcome.
+// Package breaker decides when attempts pause because they fail. A host (a scheme with host and port) pauses while it
+// answers no lane; a lane (a URL, a channel or a device) pauses while its own attempts fail. The decision is a pure
+// function; all replicas share its state. The dispatcher asks before each attempt and reports the outcome.
 package breaker
 
 import (
@@ -17,21 +16,21 @@ import (
 	"switchyard.dev/services/platform/alive"
 )
 
-// Life is how long the state of a circuit without reports is kept.
+// Life is how long a circuit's state is kept after the last report.
 const Life = time.Hour
 
 const (
 	// fresh is the maximum age of a replica's copy of a state.
 	fresh = 250 * time.Millisecond
-	// maxLanes bounds the circuits of a host's lanes; more lanes share them.
+	// maxLanes is how many circuits the lanes of a host share: a digest of the lane selects one.
 	maxLanes = 1 << 18
-	// maxAnswered bounds the hosts of which a replica remembers answers, and recent how long they count: other replicas
-	// may have seen the lane fail since.
+	// maxAnswered bounds the hosts for which a replica remembers answers. An answer counts for recent; after that,
+	// other replicas may have seen the lane fail.
 	maxAnswered = 10_000
 	recent      = 15 * time.Second
 )
 
-// The circuits, as Report names them.
+// Names of circuits that Report returns.
 const (
 	CircuitHost = "host"
 	CircuitLane = "lane"
@@ -45,7 +44,7 @@ type Breaker struct {
 	random func() float64
 
 	mu sync.Mutex
-	// answered are the lanes that this replica got answers for, by host. While nothing fails, replicas share none of it.
+	// answered holds, by host, the lanes that answered this replica. Replicas share them only once something fails.
 	answered map[string]alive.Flows
 }
 
@@ -62,7 +61,7 @@ func Merge(a, b string) string {
 	return b
 }
 
-// numberOf returns the number of a lane, from 1; zero for no lane.
+// numberOf returns the number of a lane, 1 or more; zero if lane is empty.
 func numberOf(lane string) uint64 {
 	if lane == "" {
 		return 0
@@ -71,8 +70,8 @@ func numberOf(lane string) uint64 {
 	return 1 + binary.BigEndian.Uint64(digest[:])%maxLanes
 }
 
-// laneKey is the key of a lane's circuit. Hosts have no slash at their end.
-func laneKey(host string, lane uint64) string { return host + "/" + strconv.FormatUint(lane, 36) }
+// laneKey returns the key of a lane's circuit. No host's key begins with a number and a space: it begins with a scheme.
+func laneKey(host string, lane uint64) string { return strconv.FormatUint(lane, 36) + " " + host }
 
 // Admit asks to begin an attempt that ends within lease. It returns zero if the attempt may begin, or else how long
 // to wait before asking again. lane is empty for a host without lanes.
@@ -107,9 +106,9 @@ func (b *Breaker) release(ctx context.Context, key string) {
 	b.states.Change(ctx, key, func(old string) string { return encode(b.policy.Release(decode(old), b.now())) })
 }
 
-// Report takes the outcome of an attempt: whether it failed to reach the host, and whether the host answered the lane
-// with an error. It returns the circuit that opened, empty for none. A failure to reach a host whose circuit is open
-// counts there alone: once the host is back, its lanes need not wait for their own.
+// Report records the outcome of an attempt: whether it failed to reach the host, and whether the host answered the lane
+// with an error. It returns the circuit that opened, empty for none. While the host's circuit is open, a failure to
+// reach the host counts only there, so that its lanes don't wait for their own circuits once the host is back.
 func (b *Breaker) Report(ctx context.Context, host, lane string, hostFailed, laneFailed bool) (opened string) {
 	number := numberOf(lane)
 	b.note(host, number, hostFailed)
@@ -140,7 +139,7 @@ func (b *Breaker) Report(ctx context.Context, host, lane string, hostFailed, lan
 	return opened
 }
 
-// change makes the step after an attempt, and reports whether it opened the circuit.
+// change records an attempt in a circuit. It returns the new state, and whether the attempt opened the circuit.
 func (b *Breaker) change(ctx context.Context, key string, lane uint64, failed bool) (after State, opened bool) {
 	b.states.Change(ctx, key, func(old string) string {
 		before, now := decode(old), b.now()
@@ -154,7 +153,7 @@ func (b *Breaker) change(ctx context.Context, key string, lane uint64, failed bo
 	return after, opened
 }
 
-// expectLanes lets replicas know that lanes of a host have failures: as long as none has, none is looked at.
+// expectLanes marks a host as one whose lanes may have failures. Without the mark, replicas look up no lane's circuit.
 func (b *Breaker) expectLanes(ctx context.Context, host string, at State) {
 	if at.LanesUntil.Sub(b.now()) > Life/2 {
 		return
@@ -166,7 +165,7 @@ func (b *Breaker) expectLanes(ctx context.Context, host string, at State) {
 	})
 }
 
-// note remembers that a lane was answered, or failed to reach its host.
+// note remembers whether a lane's last attempt was answered or failed to reach the host.
 func (b *Breaker) note(host string, lane uint64, hostFailed bool) {
 	if lane == 0 {
 		return
@@ -185,7 +184,7 @@ func (b *Breaker) note(host string, lane uint64, hostFailed bool) {
 	}
 }
 
-// forget makes room for an eighth of all hosts at once.
+// forget removes hosts until there is room for an eighth of maxAnswered.
 func (b *Breaker) forget() {
 	for host := range b.answered {
 		if len(b.answered) <= maxAnswered-maxAnswered/8 {
@@ -195,7 +194,7 @@ func (b *Breaker) forget() {
 	}
 }
 
-// answers returns the lanes of a host that this replica got answers for.
+// answers returns the lanes of a host that answered this replica.
 func (b *Breaker) answers(host string) alive.Flows {
 	b.mu.Lock()
 	defer b.mu.Unlock()

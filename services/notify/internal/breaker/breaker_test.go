@@ -62,7 +62,7 @@ func TestSteps(t *testing.T) {
 	admitted(0) // a clock set back holds nothing up
 }
 
-// The probes of a host go through its lanes: one whose probe failed lets the others go first, as long as they wait.
+// Lanes take turns to probe a host: a lane whose probe failed lets the waiting lanes go first.
 func TestLanesTakeTurns(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var s breaker.State
@@ -72,7 +72,7 @@ func TestLanesTakeTurns(t *testing.T) {
 	var probed []uint64
 	for range 9 {
 		now = s.Until
-		for wait := time.Duration(-1); wait != 0; { // As the dispatcher does: each lane asks again when it is told to.
+		for wait := time.Duration(-1); wait != 0; { // Like the dispatcher, each lane asks again after its wait.
 			least := time.Hour
 			for lane := range uint64(3) {
 				if s, wait = policy.Admit(s, lane+1, now, lease); wait == 0 {
@@ -96,8 +96,8 @@ func TestLanesTakeTurns(t *testing.T) {
 	}
 }
 
-// The circuit of a host opens when each lane fails that had attempts within a minute.
-func TestALaneIsNoHost(t *testing.T) {
+// A host's circuit opens only if no other lane was answered within the last minute.
+func TestAnsweredLaneKeepsTheHostClosed(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := policy.After(breaker.State{}, 1, true, now, 0.5)
 	s = policy.After(s, 2, false, now, 0.5)

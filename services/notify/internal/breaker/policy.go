@@ -7,8 +7,8 @@ import (
 	"switchyard.dev/services/platform/alive"
 )
 
-// window is how long a lane counts as answered. While another one of its host does, a lane's failures open no circuit
-// of the host.
+// window is how long a lane counts as answered. While another lane of the host does, a lane's failures don't open the
+// host's circuit.
 const window = time.Minute
 
 // Policy holds when a circuit opens, and for how long.
@@ -20,7 +20,7 @@ type Policy struct {
 	Pause, MaxPause time.Duration
 }
 
-// State is the state of a circuit. The zero State is a closed circuit without failures.
+// State is a circuit's state. The zero State is a closed circuit without failures.
 type State struct {
 	// Row counts failures in a row, Opened how often in a row the circuit has opened.
 	Row    int `json:"row,omitempty"`
@@ -31,17 +31,18 @@ type State struct {
 	// Changed is when the state last changed; it orders copies.
 	Changed time.Time `json:"changed,omitzero"`
 
-	// Of a host: the lanes whose last attempt was answered, those whose probes failed, the last one first, and until
-	// when one of its lanes may have failures.
+	// Only a host's circuit has the following. Answered holds the lanes whose last attempt was answered, Probed the
+	// lanes whose probes failed, the latest first. LanesUntil is until when lanes of the host may have failures.
 	Answered   alive.Flows `json:"answered,omitzero"`
 	Probed     probed      `json:"probed,omitzero"`
 	LanesUntil time.Time   `json:"lanes_until,omitzero"`
 }
 
-// probed are numbers of lanes; zero for none.
+// probed lists numbers of lanes; zero marks an unused place.
 type probed [8]uint64
 
-// turn returns how many lanes come before one, because their probes failed longer ago or didn't.
+// turn returns a lane's place in the order of probes: 0 for lanes whose probes haven't failed, 1 for the lane whose
+// probe failed longest ago, and so on.
 func (p probed) turn(lane uint64) int {
 	known := slices.Index(p[:], 0)
 	if known < 0 {
@@ -53,7 +54,7 @@ func (p probed) turn(lane uint64) int {
 	return 0
 }
 
-// failed returns p with a lane in front.
+// failed returns p with lane in front.
 func (p probed) failed(lane uint64) probed {
 	rest := slices.DeleteFunc(slices.Clone(p[:]), func(l uint64) bool { return l == lane || l == 0 })
 	next := probed{lane}
@@ -64,15 +65,15 @@ func (p probed) failed(lane uint64) probed {
 // Open reports whether the circuit is open, so that only probes are admitted.
 func (s State) Open() bool { return !s.Until.IsZero() }
 
-// waiting is the longest time until the next check of a circuit with a probe in flight.
+// waiting is the longest wait between checks of a circuit with a probe in flight.
 const waiting = time.Second
 
-// yield is by how much later a lane may probe for each lane before it, unless pauses are too short for that.
+// yield is how much later each lane in the order of probes may probe than the one before it. Short pauses reduce it.
 const yield = 200 * time.Millisecond
 
-// Admit decides whether an attempt that ends within lease may begin at now. If not, wait is when to ask again. lane is
-// the number of the attempt's lane for the circuit of a host, else zero: lanes take turns to probe, and one whose probe
-// failed leaves room for the others.
+// Admit decides whether an attempt that ends within lease may begin at now. If not, wait is how long to wait before
+// asking again. For a host's circuit, lane is the number of the attempt's lane; otherwise it is zero. Lanes take turns
+// to probe: a lane whose probe failed lets the others go first.
 func (p Policy) Admit(s State, lane uint64, now time.Time, lease time.Duration) (next State, wait time.Duration) {
 	if !s.Open() {
 		return s, 0
@@ -92,7 +93,8 @@ func (p Policy) Admit(s State, lane uint64, now time.Time, lease time.Duration) 
 	return s, 0
 }
 
-// Release returns the state after an admitted attempt that says nothing about it.
+// Release returns the state after an admitted attempt that says nothing about the circuit. Another attempt may then
+// probe.
 func (p Policy) Release(s State, now time.Time) State {
 	if s.Open() && !s.ProbeEnds.IsZero() {
 		s.ProbeEnds, s.Changed = time.Time{}, now
@@ -100,9 +102,9 @@ func (p Policy) Release(s State, now time.Time) State {
 	return s
 }
 
-// After returns the state after an attempt of a lane that ended at now; lane is as for Admit, random is in [0, 1). The
-// circuit of a host opens only when each lane with attempts within the window fails: another one's answer shows that the
-// host is alive.
+// After returns the state after an attempt that ended at now. lane is as for Admit; random is in [0, 1). A host's
+// circuit opens only if no other lane was answered within the window, since such an answer shows that the host is
+// alive.
 func (p Policy) After(s State, lane uint64, failed bool, now time.Time, random float64) State {
 	switch {
 	case !failed:

@@ -45,8 +45,8 @@ type Message struct {
 	// Actions are its buttons.
 	Actions []inbox.Action
 	Target  Target
-	// Secret is for the message's one recipient: {secret} stands for it in the URLs and the data. Empty for none. A Sender
-	// prepares the Private message if it sends to that recipient alone, otherwise the Public one.
+	// Secret is for the message's one recipient; empty for none. {secret} is its placeholder in the URLs and the data.
+	// A Sender prepares the Private message if it sends only to that recipient, otherwise the Public one.
 	Secret string
 	// Updates is the notification that the message updates; the nil id if it is no update.
 	Updates uuid.UUID
@@ -106,8 +106,8 @@ type Work struct {
 	Body []byte
 	// Destination is the scheme, host and port of the receiver, for the breaker.
 	Destination string
-	// Lane identifies the URL or channel at the destination: messages of one lane share its rate limit, if the channel has
-	// one, and its circuit. It is empty where the operator's own server is the destination, and for registered devices.
+	// Lane identifies the URL or channel at the destination. Messages of one lane share a circuit and, if the channel
+	// has one, a rate limit. Lane is empty for registered devices, and if the destination is the operator's own server.
 	Lane string
 	// Truncated reports whether the text was shortened to the channel's limit.
 	Truncated bool

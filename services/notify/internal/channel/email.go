@@ -61,7 +61,8 @@ func NewEmail(o EmailOptions) (*EmailSender, error) {
 	return &EmailSender{o: o, from: from}, nil
 }
 
-// emailWork is the stored form of a message. A server's reply may repeat the Secret, which the log must not have.
+// emailWork is the stored form of a message. It keeps the Secret because a server's reply may repeat it, and the log
+// must not.
 type emailWork struct {
 	To      string `json:"to"`
 	Subject string `json:"subject,omitempty"`

@@ -78,9 +78,9 @@ type Outcome struct {
 	Reference string
 	// Replaced reports that an earlier message was changed in place.
 	Replaced bool
-	// HostFailed reports that the destination's host could not be reached, or that the operator's own server is at fault,
-	// whatever the recipient: the host's circuit counts it. LaneFailed reports that the host answered with an error of its
-	// own: only the lane's circuit counts it.
+	// HostFailed reports whether the destination's host could not be reached, or the operator's own server failed
+	// whatever the recipient. The host's circuit counts it. LaneFailed reports whether the host answered with a server
+	// error. Only the lane's circuit counts it.
 	HostFailed, LaneFailed bool
 }
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// secretPlace stands for a message's secret in its URLs and its data.
+// secretPlace is the placeholder for a message's secret in its URLs and data.
 const secretPlace = "{secret}"
 
-// Private returns the message as its one recipient gets it: with the secret in its place. What holds the result is sealed,
-// and erased once the message is sent.
+// Private returns the message as its one recipient gets it, with the secret in place of the placeholder. A value that
+// holds the result must be sealed, and erased once the message is sent.
 func (m Message) Private() Message {
 	if m.Secret == "" {
 		return m
@@ -19,7 +19,8 @@ func (m Message) Private() Message {
 	return m.withSecret(m.Secret)
 }
 
-// Public returns the message as it may be stored and shown: its URLs lack the secret, and data that names it is left out.
+// Public returns the message as it may be stored and shown: without the secret in its URLs, and without the data if
+// that contains the placeholder.
 func (m Message) Public() Message {
 	if m.Secret == "" {
 		return m
@@ -30,7 +31,7 @@ func (m Message) Public() Message {
 	return m.withSecret("")
 }
 
-// withSecret returns the message without a field for the secret, and with a text in the secret's place in its URLs.
+// withSecret returns the message with an empty Secret, and with text in place of the placeholder in its URLs.
 func (m Message) withSecret(text string) Message {
 	m.Secret = ""
 	m.Target.URL = strings.ReplaceAll(m.Target.URL, secretPlace, text)

@@ -17,7 +17,7 @@ import (
 
 const canarySecret = "canary-secret-0123456789"
 
-// secretMessage is a message with a secret in all that may name it.
+// secretMessage returns a message with the placeholder in each field that may have it, and in the text, which may not.
 func secretMessage(target channel.Target) channel.Message {
 	target.URL, target.Data = "https://shop.example/x/{secret}", []byte(`{"at":"https://shop.example/{secret}"}`)
 	return channel.Message{
@@ -26,7 +26,7 @@ func secretMessage(target channel.Target) channel.Message {
 	}
 }
 
-// A message's secret is in what goes to one person, and in nothing else.
+// Only work for one person contains the message's secret.
 func TestSecretReachesOnePerson(t *testing.T) {
 	slack := channel.NewSlack(channel.SlackOptions{
 		API: "https://slack.com/api", Tokens: secrets(t, "acme", "xoxb-1"), URLs: secrets(t, "acme", "https://hooks.slack.com/services/T0/B0/x"),
@@ -39,6 +39,7 @@ func TestSecretReachesOnePerson(t *testing.T) {
 	}{
 		"an email":                  {newEmail(t, &mailer{}, ""), channel.Target{Email: "ann@example.com"}, true},
 		"a person in Slack":         {slack, channel.Target{SlackChannel: "U0123ABC"}, true},
+		"a person of a grid":        {slack, channel.Target{SlackChannel: "W012A3CDE"}, true},
 		"a direct message in Slack": {slack, channel.Target{SlackChannel: "D0123ABC"}, true},
 		"a conversation in Slack":   {slack, channel.Target{SlackChannel: "C0123ABC"}, false},
 		"a private one":             {slack, channel.Target{SlackChannel: "G0123ABC"}, false},
@@ -67,7 +68,7 @@ func TestSecretReachesOnePerson(t *testing.T) {
 	}
 }
 
-// Private and Public leave the message itself as it is: its works are prepared from it one after another.
+// Private and Public don't change the message, because the work of each channel is prepared from it.
 func TestSecretDoesNotChangeTheMessage(t *testing.T) {
 	m := secretMessage(channel.Target{})
 	before := fmt.Sprintf("%+v", m)
@@ -80,7 +81,7 @@ func TestSecretDoesNotChangeTheMessage(t *testing.T) {
 	}
 }
 
-// A mail server may repeat the link in its reply; the log has it without the secret.
+// If a mail server repeats the link in its reply, the log has it without the secret.
 func TestSecretStaysOutOfTheLog(t *testing.T) {
 	mails := &mailer{reply: smtp.Reply{Stage: smtp.StageSent, Code: 554, Err: errors.New("refused"), Text: "spam: https://shop.example/y/" + canarySecret}}
 	email := newEmail(t, mails, "")
@@ -100,7 +101,7 @@ func TestSecretStaysOutOfTheLog(t *testing.T) {
 	}
 }
 
-// The URL of a button is checked as it is shown.
+// A button's URL is checked without the placeholder.
 func TestSecretURLIsChecked(t *testing.T) {
 	m := secretMessage(channel.Target{User: "ann"})
 	m.Actions[0].URL = "javascript:{secret}"

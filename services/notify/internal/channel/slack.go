@@ -45,7 +45,7 @@ func NewSlack(o SlackOptions) *SlackSender { return &SlackSender{o} }
 // slackWork is the stored form of a message. It holds a URL only when the request named one: the organization's own
 // is read for each attempt. With a Place it goes through the app, and the URL is slackNoURL.
 //
-// Secret is the message's, which Slack's answer may repeat and the log must not have.
+// Secret is the message's secret. Slack's answer may repeat it, and the log must not.
 type slackWork struct {
 	URL    string       `json:"url,omitempty"`
 	Place  string       `json:"place,omitempty"`
@@ -98,7 +98,7 @@ func (w slackWork) of(m Message, most int, destination, lane string) (Work, erro
 	}, nil
 }
 
-// laneOf returns the lane of a name, which may be a credential.
+// laneOf returns a digest of name as a lane, since a name may be a credential.
 func laneOf(name string) string {
 	digest := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(digest[:16])

@@ -27,8 +27,9 @@ const slackNoURL = "place:"
 // slackPlace is the form of the id of a channel, a conversation or a person.
 var slackPlace = regexp.MustCompile(`^[CDGUW][A-Z0-9]{2,20}$`)
 
-// slackPerson is the form of a place where one person alone reads: a person, or the conversation with one.
-var slackPerson = regexp.MustCompile(`^[DU]`)
+// slackPerson matches places that only one person reads: a person (U…, or W… in an Enterprise Grid) or the conversation
+// with one (D…).
+var slackPerson = regexp.MustCompile(`^[DUW]`)
 
 // slackTS is the form of a message's ts, its id within a channel.
 var slackTS = regexp.MustCompile(`^[0-9]{1,16}\.[0-9]{1,12}$`)
@@ -145,7 +146,8 @@ var slackAppRefusals = map[string]Kind{
 // classSlack is the class of an error of Slack that this release does not know.
 const classSlack Class = "slack_refused"
 
-// slackAppOutcome returns the outcome of an answer of the Web API, which may repeat secrets. Errors come with status 200, except for the rate.
+// slackAppOutcome returns the outcome of an answer of the Web API. The answer may repeat the secrets; the outcome
+// doesn't. Errors come with status 200, except for rate limits.
 func slackAppOutcome(a Answer, secrets ...string) Outcome {
 	var said slackAnswer
 	err := json.Unmarshal(a.Body, &said)

@@ -121,7 +121,7 @@ func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o 
 	return o, time.Since(began)
 }
 
-// host returns the key of a recipient's destination in the breaker. An origin contains no space, so keys are unique.
+// host returns the breaker's key for a recipient's destination. An origin contains no space, so keys are unique.
 func (e *Engine) host(l *Leased) string {
 	if !e.o.OwnBreakers {
 		return l.Destination
@@ -129,7 +129,7 @@ func (e *Engine) host(l *Leased) string {
 	return l.Destination + " " + l.Organization
 }
 
-// laneOf returns the recipient's lane in the breaker: a registered device is one.
+// laneOf returns the recipient's lane for the breaker. Each registered device is a lane.
 func laneOf(l *Leased) string {
 	if l.Subscription != nil {
 		return l.Subscription.String()

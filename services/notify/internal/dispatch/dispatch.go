@@ -33,8 +33,8 @@ type Leased struct {
 	Subscription *uuid.UUID
 	// Sealed is the channel's work, the same for all its recipients.
 	Sealed []byte
-	// Destination is the receiver's origin; Lane identifies the URL or channel there, empty for none. Both have circuits,
-	// and messages of one lane may share a rate limit.
+	// Destination is the receiver's origin. Lane identifies the URL or channel there; empty for none. Both have
+	// circuits, and messages of one lane may share a rate limit.
 	Destination, Lane string
 	// Granted reports that the lane's rate admitted it Late ago.
 	Granted bool

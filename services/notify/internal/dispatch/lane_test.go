@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/notify/internal/channel"
 )
 
-// byLane answers the messages of some lanes with a failure, the others with 200.
+// byLane fails the messages of some lanes and answers the others with 200.
 type byLane struct {
 	fail  channel.Outcome
 	takes time.Duration
@@ -40,8 +40,8 @@ func (x *byLane) Deliver(ctx context.Context, t channel.Task) channel.Outcome {
 	return x.fail
 }
 
-// A URL, channel or device that fails stops no other one of its host: their messages arrive at once.
-func TestALaneStopsNoOther(t *testing.T) {
+// A URL, channel or device that fails doesn't delay messages to others of its host.
+func TestFailingLaneDelaysNoOther(t *testing.T) {
 	failed := func(o channel.Outcome, host bool) channel.Outcome {
 		o.HostFailed, o.LaneFailed = host, !host
 		return o

@@ -22,21 +22,21 @@ const (
 	sweepEvery = 500 * time.Millisecond
 	// pageSize is how many changes are read at a time; a stream holds no more in memory.
 	pageSize = 100
-	// mostReading bounds the streams that read concurrently: a change that all of them follow must leave connections
-	// of the store to others. One organization's streams have readingShare percent of the places.
+	// mostReading bounds the streams that read concurrently, so that a change that all of them follow leaves
+	// connections of the store to others. One organization's streams get at most readingShare percent of these reads.
 	mostReading, readingShare = 8, 50
 	// settleCheck is the interval at which a drain checks for remaining streams.
 	settleCheck = 10 * time.Millisecond
 )
 
-// Refusals of streams.
+// Errors for streams that are refused.
 var (
 	// ErrTooMany reports that this replica serves as many streams as allowed.
 	ErrTooMany = apierr.Unavailable("too many streams are open here; try again", nil)
-	// ErrShare reports that it serves as many streams of the organization as allowed.
+	// ErrShare reports that this replica serves as many streams of the organization as allowed.
 	ErrShare = &apierr.Error{
 		Kind: apierr.KindRateLimited, Reason: apierr.ReasonRateLimited, Class: apierr.ClassTransient, RetryAfter: 5 * time.Second,
-		Text: "the organization has as many streams open here as it may; try again when others have ended",
+		Text: "the organization has as many streams open here as allowed; try again when one has ended",
 	}
 )
 
@@ -64,8 +64,8 @@ type followed struct {
 	seq int64
 }
 
-// NewFeed returns a Feed of at most that many streams, of which one organization may have fairshare.DefaultPercent. Its
-// Run must be running.
+// NewFeed returns a Feed of at most that many streams. One organization may have fairshare.DefaultPercent percent of
+// them. Its Run must be running.
 func NewFeed(events Events, most int, log *slog.Logger) *Feed {
 	return &Feed{
 		events: events, log: log, open: fairshare.New(int64(most), fairshare.DefaultPercent),

@@ -9,7 +9,8 @@ import (
 	"switchyard.dev/services/notify/internal/inbox"
 )
 
-// One organization can't open all streams of a replica: another's stream begins, and what it follows arrives.
+// One organization can't take all streams of a replica: another organization can still open a stream and get its
+// events.
 func TestOrganizationHasItsShareOfStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &history{}

@@ -142,8 +142,8 @@ func (c Content) Of(send uuid.UUID, tag string) []byte {
 // work is the stored work of a send, common to all its pushes.
 type work struct {
 	Content Content `json:"content"`
-	// Private is the content with the message's secret, for devices that their own user has registered; empty where the
-	// message has none.
+	// Private is the content with the message's secret, for devices registered by their user; empty if the message has
+	// no secret or no user.
 	Private Content `json:"private,omitempty"`
 	TTL     int     `json:"ttl"`
 	Urgency string  `json:"urgency"`

@@ -171,8 +171,8 @@ func TestUpdatesReplaceWhatIsShown(t *testing.T) {
 	}
 }
 
-// A caller's topic reaches push services as one that each of them takes (Apple decodes it), the same each time, and no two
-// organizations or sites have the same one.
+// A caller's topic becomes one that every push service accepts (Apple decodes topics). It is the same each time, and
+// differs between organizations and between sites.
 func TestTopicsOnTheWire(t *testing.T) {
 	seen := make(map[string]channel.Message)
 	for _, text := range []string{"order-7", "order-7-paid1", "t", "-", strings.Repeat("a", 13), strings.Repeat("a", 31), strings.Repeat("a", 32), "b c"} {

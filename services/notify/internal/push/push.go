@@ -45,7 +45,8 @@ type Device struct {
 	KeyID     string
 	Status    Status
 	ExpiresAt *time.Time
-	// ByUser reports that its user's own token or session has registered it. Only then it gets the secrets of messages.
+	// ByUser reports whether its user registered it with the user's own token or session. Only such a device gets the
+	// secrets of messages.
 	ByUser bool
 	// LastDeliveredAt is when a push was last accepted, to the minute; nil for never.
 	LastDeliveredAt      *time.Time

@@ -55,7 +55,7 @@ type Enrolment struct {
 	// KeyID is the id of the VAPID key it subscribed with; empty for the current one.
 	KeyID     string
 	ExpiresAt *time.Time
-	// ByUser reports that the user's own token or session registers it.
+	// ByUser reports whether the user registers it with the user's own token or session.
 	ByUser bool
 }
 

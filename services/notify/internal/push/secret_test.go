@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/services/notify/internal/webpush/webpushtest"
 )
 
-// Only a device that its user has registered gets the secret of a message to that user. Others get the message with links
-// that lack it, and without the data that names it.
+// Only a device that its user registered gets the secret of a message to that user. Other devices get links without the
+// secret, and no data that contains the placeholder.
 func TestSecretReachesTheUsersOwnDevices(t *testing.T) {
 	const secret, bare = "canary-secret-0123456789", `"url":"https://shop.example/x/"`
 	for name, tt := range map[string]struct {

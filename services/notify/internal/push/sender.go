@@ -96,7 +96,7 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 	return out, nil
 }
 
-// fit returns the content of a message.
+// fit returns the content of a message, or an error if the message is too large.
 func (s *Sender) fit(m channel.Message) (Fitted, error) {
 	fitted, err := NewContent(m, s.limits.Content)
 	switch {
@@ -108,10 +108,10 @@ func (s *Sender) fit(m channel.Message) (Fitted, error) {
 	return fitted, nil
 }
 
-// topic returns the topic of a message on the wire; empty for none. A caller's topic becomes a digest of it, the
-// organization and the site, so that no two of them replace each other's messages on one device. A message that is likely
-// to be updated, and its updates, share a topic made from its id, so that a device that is offline gets only the last.
-// Either way it has 22 characters and decodes as base64url: Apple refuses a topic that does not.
+// topic returns the topic of a message on the wire; empty for none. A caller's topic is hashed with the organization
+// and the site, so that organizations and sites don't replace each other's messages on one device. A message that is
+// likely to be updated, and its updates, share a topic made from its id, so that a device that was offline gets only
+// the last. Every topic has 22 characters of base64url, because Apple refuses topics that it can't decode.
 func topic(m channel.Message) string {
 	switch {
 	case m.Target.Topic != "":

@@ -30,7 +30,7 @@ type Sealed struct {
 	Text   []byte
 	KeyID  string
 	Status Status
-	// ByUser reports that its user's own token or session has registered it.
+	// ByUser reports whether its user registered it with the user's own token or session.
 	ByUser bool
 	// Revision is that of its registration.
 	Revision int64

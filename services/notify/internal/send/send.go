@@ -119,7 +119,7 @@ func (s *Service) accept(ctx context.Context, r Request, store func(context.Cont
 			works[i].Body = s.o.Sealer.Seal(works[i].Body, Owner(id, works[i].Channel))
 		}
 	}
-	r.Message = r.Message.Public() // The works alone have its secret.
+	r.Message = r.Message.Public() // Only the works have its secret.
 	target, err := s.keep(r.Message)
 	if err != nil {
 		return Receipt{}, err

@@ -23,8 +23,8 @@ var (
 	errNoReply = errors.New("smtp: the server's reply does not begin with a code of three digits")
 )
 
-// protocol is the client's side of SMTP (RFC 5321) on a connection. Its errors are *textproto.Error for a refusal by the
-// server.
+// protocol is the client's side of SMTP (RFC 5321) on a connection. If the server refuses a command, the error is a
+// *textproto.Error.
 type protocol struct {
 	net.Conn
 
@@ -33,18 +33,17 @@ type protocol struct {
 	extensions map[string][]string
 }
 
-// newProtocol reads the server's greeting.
+// newProtocol reads the server's greeting and returns the protocol.
 func newProtocol(c net.Conn) (*protocol, error) {
 	p := &protocol{Conn: c, lines: bufio.NewReader(c)}
 	_, _, err := p.readReply(success)
 	return p, err
 }
 
-// The first digits of replies that let a transaction go on. A client acts by the first digit, whatever the others (RFC
-// 5321, 4.3.2).
+// First digits of replies with which a transaction continues. A client acts on the first digit alone (RFC 5321, 4.3.2).
 const success, intermediate = 2, 3
 
-// command sends a command and reads its reply, which must begin with one of these digits.
+// command sends a command and reads its reply, which must begin with one of the wanted digits.
 func (p *protocol) command(line string, want ...int) (code int, text string, err error) {
 	if p.surplus() {
 		return 0, "", errUnasked
@@ -56,10 +55,10 @@ func (p *protocol) command(line string, want ...int) (code int, text string, err
 }
 
 // surplus reports whether the server has sent data that no command asked for. It would be read as the reply to the next
-// one.
+// command.
 func (p *protocol) surplus() bool { return p.lines.Buffered() > 0 }
 
-// readReply reads a reply of one or more lines, whose last one decides. A line has a code, and text or none.
+// readReply reads a reply of one or more lines. The code of the last line decides. A line has a code and optional text.
 func (p *protocol) readReply(want ...int) (code int, text string, err error) {
 	var said []string
 	for more := true; more; {
@@ -83,7 +82,7 @@ func (p *protocol) readReply(want ...int) (code int, text string, err error) {
 	return code, text, nil
 }
 
-// noEOF returns an end within a reply as an error of its own: io.EOF would be the end of the mail to its readers.
+// noEOF replaces io.EOF within a reply, which readers would take for the end of the mail, by io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -91,7 +90,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// hello introduces the client, to a server that refuses EHLO by HELO.
+// hello introduces the client with EHLO, or with HELO if the server refuses EHLO.
 func (p *protocol) hello(name string) error {
 	_, text, err := p.command("EHLO "+name, success)
 	if err == nil {
@@ -107,8 +106,8 @@ func (p *protocol) hello(name string) error {
 	return err
 }
 
-// parseExtensions reads the lines behind the first one of a reply to EHLO. Keywords and mechanisms may be in any case
-// (RFC 5321, 4.1.1.1; RFC 4954, 3). Some servers name mechanisms once more as "AUTH=LOGIN", the form of before RFC 2554.
+// parseExtensions reads the lines after the first line of a reply to EHLO. Keywords and mechanisms may be in any case
+// (RFC 5321, 4.1.1.1; RFC 4954, 3). Some servers also list mechanisms as "AUTH=LOGIN", the form used before RFC 2554.
 func parseExtensions(text string) map[string][]string {
 	extensions := make(map[string][]string)
 	_, text, _ = strings.Cut(text, "\n")
@@ -120,13 +119,14 @@ func parseExtensions(text string) map[string][]string {
 	return extensions
 }
 
-// offers reports whether the server has an extension.
+// offers reports whether the server announced an extension.
 func (p *protocol) offers(keyword string) bool {
 	_, ok := p.extensions[keyword]
 	return ok
 }
 
-// startTLS encrypts the connection. What the server said before does not count after it (RFC 3207, 4.2).
+// startTLS encrypts the connection and introduces the client again, since what the server announced before no longer
+// counts (RFC 3207, 4.2).
 func (p *protocol) startTLS(ctx context.Context, secure *tls.Config, name string) error {
 	if !p.offers("STARTTLS") {
 		return errNoTLS
@@ -176,8 +176,9 @@ func (p *protocol) authenticate(host string, a smtp.Auth) error {
 	}
 }
 
-// mail begins a transaction. It asks for BODY=8BITMIME only for a text that needs it, and never for SMTPUTF8: addresses
-// are ASCII (isPath), headers are encoded, and a relay whose next hop lacks an extension has to bounce what asks for it.
+// mail begins a transaction. It asks for BODY=8BITMIME only if the text needs it, and never for SMTPUTF8, since
+// addresses are ASCII (isPath) and headers are encoded. A relay has to bounce a mail that asks for an extension that
+// the next hop lacks.
 func (p *protocol) mail(from string, data []byte) error {
 	line := "MAIL FROM:<" + from + ">"
 	if p.offers("8BITMIME") && slices.ContainsFunc(data, func(b byte) bool { return b >= utf8.RuneSelf }) {
@@ -187,13 +188,13 @@ func (p *protocol) mail(from string, data []byte) error {
 	return err
 }
 
-// recipient adds the recipient.
+// recipient names the mail's one recipient.
 func (p *protocol) recipient(to string) error {
 	_, _, err := p.command("RCPT TO:<"+to+">", success)
 	return err
 }
 
-// begin asks to send the text.
+// begin asks the server to take the text.
 func (p *protocol) begin() error {
 	if _, _, err := p.command("DATA", intermediate); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (p *protocol) begin() error {
 	return nil
 }
 
-// dotWriter writes the text; Close sends the final dot.
+// dotWriter returns a writer for the text. Its Close sends the final dot.
 func (p *protocol) dotWriter() io.WriteCloser {
 	return textproto.NewWriter(bufio.NewWriter(p.Conn)).DotWriter()
 }

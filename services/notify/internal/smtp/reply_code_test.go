@@ -12,14 +12,14 @@ import (
 	"switchyard.dev/services/notify/internal/smtp"
 )
 
-// dialogue is a server that answers each command by its keyword, "." for the text and "" for the connection.
+// dialogue is a server with a reply for each keyword: "." stands for the text, and "" for the connection.
 type dialogue struct {
 	mu       sync.Mutex
 	replies  map[string]string
 	commands []string
 }
 
-// newDialogue returns a server that takes mails, except for the replies that differ.
+// newDialogue returns a server that accepts mails, with some replies replaced.
 func newDialogue(differ map[string]string) *dialogue {
 	replies := map[string]string{
 		"": "220 hi", "EHLO": "250-hi\r\n250-STARTTLS\r\n250 AUTH PLAIN", "HELO": "502 no", "STARTTLS": "220 go", "AUTH": "235 ok",
@@ -29,7 +29,7 @@ func newDialogue(differ map[string]string) *dialogue {
 	return &dialogue{replies: replies}
 }
 
-// answer notes a command and returns its reply.
+// answer records a command and returns its reply.
 func (d *dialogue) answer(command string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *dialogue) change(keyword, reply string) {
 	d.replies[keyword] = reply
 }
 
-// of returns the commands with a keyword.
+// of returns the commands that begin with a keyword.
 func (d *dialogue) of(keyword string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +109,7 @@ func TestReplyCodeDecides(t *testing.T) {
 	}
 }
 
-// The enhanced code stands in each line of a reply.
+// Each line of a reply repeats the enhanced code.
 func TestEnhancedCodes(t *testing.T) {
 	for said, want := range map[string][2]string{
 		"550 5.1.1 no such user":                       {"5.1.1", "no such user"},
@@ -150,7 +150,7 @@ func TestOtherRepliesOfSuccess(t *testing.T) {
 	}
 }
 
-// Keywords of extensions and mechanisms of the login are the same in any case.
+// Servers may write extension keywords and login mechanisms in any case.
 func TestExtensionsInAnyCase(t *testing.T) {
 	for said, login := range map[string]string{
 		"250-hi\r\n250-STARTTLS\r\n250 AUTH LOGIN PLAIN":             "AUTH PLAIN ",
@@ -171,7 +171,7 @@ func TestExtensionsInAnyCase(t *testing.T) {
 	}
 }
 
-// A mail asks for no extension that it doesn't need, whatever the server offers.
+// A mail asks only for extensions that it needs, whatever the server offers.
 func TestExtensionsByNeed(t *testing.T) {
 	const ascii, eightBit = "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n\r\nhi\r\n", "Subject: hi\r\n\r\nGrüße\r\n"
 	all := "250-hi\r\n250-smtputf8\r\n250-8bitmime\r\n250-DSN\r\n250-SIZE 99\r\n250-PIPELINING\r\n250-SMTPUTF8\r\n250 AUTH PLAIN"
@@ -194,7 +194,7 @@ func TestExtensionsByNeed(t *testing.T) {
 	}
 }
 
-// A server that says 421 on a kept connection has taken nothing there: the mail goes over another one.
+// A server that replies 421 on a kept connection has taken nothing, so the mail goes over another connection.
 func TestClosingOfAKeptConnection(t *testing.T) {
 	d := newDialogue(nil)
 	var connections atomic.Int32

@@ -66,11 +66,11 @@ func (r Reply) Timeout() bool {
 	return errors.Is(r.Err, context.DeadlineExceeded) || ok && n.Timeout()
 }
 
-// codeStorage is the reply to more data, or by servers of old to more recipients, than the server takes.
+// codeStorage is the reply if the server can't take so much data. Old servers also send it for too many recipients.
 const codeStorage = 552
 
-// Permanent reports whether the server refuses the mail for good. The reply code decides, whatever the enhanced code says
-// (RFC 5321, 4.2.1). A 552 for a recipient means 452: too many for now (4.5.3.1.10).
+// Permanent reports whether the server refuses the mail for good. The reply code decides, whatever the enhanced code
+// says (RFC 5321, 4.2.1). A 552 for a recipient counts as 452: too many recipients for now (4.5.3.1.10).
 func (r Reply) Permanent() bool {
 	return r.Code >= 500 && (r.Code != codeStorage || r.Stage != StageRecipient)
 }
@@ -126,7 +126,7 @@ func replyOf(stage Stage, err error) Reply {
 	}
 	r.Code, r.Text = said.Code, said.Msg
 	if words := strings.FieldsFunc(said.Msg, func(r rune) bool { return r == ' ' || r == '\n' }); len(words) > 0 && isEnhanced(words[0]) {
-		r.Enhanced = words[0] // It is in each line.
+		r.Enhanced = words[0] // Each line repeats it.
 		r.Text = strings.TrimSpace(strings.ReplaceAll("\n"+said.Msg, "\n"+words[0], "\n"))
 	}
 	return r
@@ -149,7 +149,7 @@ func (c *conn) alive() bool { return c.quick("NOOP") }
 // reset ends a failed transaction.
 func (c *conn) reset() bool { return c.quick("RSET") }
 
-// quick reports whether a command succeeds within a short time.
+// quick sends a command and reports whether it succeeds within quitTimeout.
 func (c *conn) quick(line string) bool {
 	if c.SetDeadline(time.Now().Add(quitTimeout)) != nil {
 		return false
@@ -164,5 +164,5 @@ func (c *conn) quit() {
 	c.drop()
 }
 
-// drop closes the connection without a word; over TLS, Close would send an alert first.
+// drop closes the connection and sends nothing; over TLS, Close would send an alert first.
 func (c *conn) drop() { _ = c.raw.Close() }

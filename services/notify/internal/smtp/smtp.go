@@ -1,6 +1,6 @@
 // Package smtp pools connections to the operator's mail server and sends one mail at a time over each. The email
-// channel uses it. It speaks SMTP, decides when connections are kept, checked and closed, and what a reply means; go-mail
-// has the mechanisms of the login.
+// channel uses it. It implements the SMTP client, and decides when connections are kept, checked and closed, and what a
+// reply means. go-mail implements the login mechanisms.
 package smtp
 
 import (
@@ -119,7 +119,7 @@ func (p *Pool) Send(ctx context.Context, from, to string, data []byte) Reply {
 	}
 	reply := c.send(ctx, from, to, data)
 	if reused && (reply.Code == 0 || reply.Code == codeClosing) && reply.Stage == StageSender && ctx.Err() == nil {
-		// The server had closed the pooled connection, or said 421 before it does; nothing was sent on it.
+		// The server has closed the pooled connection, or announced that with 421, and has taken nothing.
 		c.drop()
 		if c, err = p.dial(ctx); err != nil {
 			return replyOf(StageConnect, err)

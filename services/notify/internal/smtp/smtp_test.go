@@ -223,7 +223,7 @@ func TestSendEndsWithItsContext(t *testing.T) {
 	p := s.pool(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r := p.Send(ctx, "a@example.com", "b@example.com", []byte(text)) // The server sends nothing, ever.
+	r := p.Send(ctx, "a@example.com", "b@example.com", []byte(text)) // The server never sends anything.
 	if r.Sent() || r.Unknown() {
 		t.Errorf("sent %t, unknown %t, want neither", r.Sent(), r.Unknown())
 	}

@@ -75,7 +75,7 @@ func retryable(status int) bool {
 	return status >= 500
 }
 
-// mismatches are the words of push services, in lower case, for a subscription that was made for another key.
+// mismatches are the words, in lower case, by which push services say that a subscription was made for another key.
 var mismatches = []string{
 	"do not correspond to the credentials",       // FCM
 	"does not correspond to the sender id",       // FCM, keys of its own console
@@ -86,14 +86,14 @@ var mismatches = []string{
 	"public key used to sign jwt does not match", // WNS, with 401 and in a header
 }
 
-// tokenFaults are their words for a faulty token, whatever the subscription.
+// tokenFaults are words by which they blame the token, whatever the subscription.
 var tokenFaults = []string{"jwt", "token", "expired", "audience", "claim", "signature"}
 
 // windowsReason is the header in which WNS says why it refuses a push; its body is empty.
 const windowsReason = "X-Wns-Error-Description"
 
-// isMismatch reports whether the key is not the subscription's. A 403 means that, unless its words blame the token:
-// then all subscriptions are affected, and quarantining them would be wrong.
+// isMismatch reports whether the subscription was made for another key. A 403 means that unless its words blame the
+// token. A faulty token affects all subscriptions, so quarantining them would be wrong.
 func isMismatch(status int, header http.Header, body []byte) bool {
 	text := strings.ToLower(header.Get(windowsReason) + "\n" + string(body))
 	switch status {
