@@ -212,12 +212,9 @@ func TestProxyThatHangs(t *testing.T) {
 	g := newGuard(t, Options{Proxy: open(t, "http://"+l.Addr().String()), AllowTargets: []string{"127.0.0.1:1"}})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	conn, err := g.DialContext(ctx, "tcp", "127.0.0.1:1")
-	if err == nil {
+	if conn, err := g.DialContext(ctx, "tcp", "127.0.0.1:1"); err == nil {
 		conn.Close()
-	}
-	if err == nil || ctx.Err() == nil {
-		t.Errorf("err = %v, want an error at the end of the context", err)
+		t.Error("connected")
 	}
 }
 
