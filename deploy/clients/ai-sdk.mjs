@@ -31,7 +31,7 @@ async function turns(model) {
   const messages = [{ role: 'user', content: 'one' }];
   const first = await generateText({ model: openai(model), messages });
   messages.push(...first.response.messages, { role: 'user', content: 'two' });
-  const second = await generateText({ model: openai(model), messages });
+  const second = await generateText({ model: openai(model), messages, include: { requestBody: true } });
   ends('text', second.text, 'two');
   same('the second turn has a reference', second.request.body.input.some((item) => item.type === 'item_reference'), true);
 }

@@ -169,18 +169,18 @@ func TestChatUsageAndCost(t *testing.T) {
 			text := unique("count")
 			h.script(t, stack.FakeProvider, rule{
 				Match: object{"path": d.callPath(), "body": text}, Times: 1,
-				Action: object{"answer": object{"text": "counted exactly", "usage": object{"input": 1000, "cache_read": 200, "output": 50}}},
+				Action: object{"answer": object{"text": "counted exactly", "usage": object{"input": 150, "cache_read": 50, "output": 50}}},
 			})
 			c := d.complete(t, ask(d.model, text, object{"optimization_goal": "cost"}))
 			if c.Content != "counted exactly" || c.FinishReason != "stop" || len(c.ToolCalls) != 0 {
 				t.Errorf("answer %+v", c)
 			}
 			// Cached tokens without a price of their own cost as much as others.
-			if want := cents(1200, 50); math.Abs(c.Usage.CostCents-want) > 1e-9 {
+			if want := cents(200, 50); math.Abs(c.Usage.CostCents-want) > 1e-9 {
 				t.Errorf("cost %v cents, want %v", c.Usage.CostCents, want)
 			}
 			want := &usage{
-				PromptTokens: 1200, CompletionTokens: 50, CostCents: c.Usage.CostCents,
+				PromptTokens: 200, CompletionTokens: 50, CostCents: c.Usage.CostCents,
 				ProviderUsed: d.name, RequestedProvider: c.Usage.RequestedProvider, RequestedGoal: "cost",
 			}
 			if diff := cmp.Diff(want, c.Usage); diff != "" {

@@ -162,11 +162,17 @@ func TestEdgeCatalog(t *testing.T) {
 		"POST /product/v1/ai/anthropic/v1/messages": "llm_requests", "POST /product/v1/ai/anthropic/v1/messages/count_tokens": "",
 		"GET /product/v1/ai/anthropic/v1/models": "", "GET /product/v1/ai/anthropic/v1/models/{model...}": "",
 		"POST /product/v1/ai/gemini/v1beta/models/{model...}:generateContent":       "llm_requests",
+		"POST /product/v1/ai/gemini/v1/models/{model...}:generateContent":       "llm_requests",
 		"POST /product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent": "llm_requests",
+		"POST /product/v1/ai/gemini/v1/models/{model...}:streamGenerateContent": "llm_requests",
 		"POST /product/v1/ai/gemini/v1beta/models/{model...}:embedContent":          "llm_requests",
+		"POST /product/v1/ai/gemini/v1/models/{model...}:embedContent":          "llm_requests",
 		"POST /product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents":    "llm_requests",
+		"POST /product/v1/ai/gemini/v1/models/{model...}:batchEmbedContents":    "llm_requests",
 		"POST /product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           "",
+		"POST /product/v1/ai/gemini/v1/models/{model...}:countTokens":           "",
 		"GET /product/v1/ai/gemini/v1beta/models":                                   "", "GET /product/v1/ai/gemini/v1beta/models/{model...}": "",
+		"GET /product/v1/ai/gemini/v1/models":                                   "", "GET /product/v1/ai/gemini/v1/models/{model...}": "",
 	} {
 		want[route] = "[ai agents platform] read " + metric
 	}
@@ -253,14 +259,20 @@ var named = map[string]string{
 	"GET /product/v1/ai/openai/v1/models/{model...}":                            noResource,
 	"GET /product/v1/ai/anthropic/v1/models/{model...}":                         noResource,
 	"GET /product/v1/ai/gemini/v1beta/models/{model...}":                        noResource,
+	"GET /product/v1/ai/gemini/v1/models/{model...}":                        noResource,
 	"POST /product/v1/mcp/{server}":                                             noResource,
 	"GET /product/v1/mcp/{server}":                                              noResource,
 	"DELETE /product/v1/mcp/{server}":                                           noResource,
 	"POST /product/v1/ai/gemini/v1beta/models/{model...}:generateContent":       noResource,
+	"POST /product/v1/ai/gemini/v1/models/{model...}:generateContent":       noResource,
 	"POST /product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent": noResource,
+	"POST /product/v1/ai/gemini/v1/models/{model...}:streamGenerateContent": noResource,
 	"POST /product/v1/ai/gemini/v1beta/models/{model...}:embedContent":          noResource,
+	"POST /product/v1/ai/gemini/v1/models/{model...}:embedContent":          noResource,
 	"POST /product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents":    noResource,
+	"POST /product/v1/ai/gemini/v1/models/{model...}:batchEmbedContents":    noResource,
 	"POST /product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           noResource,
+	"POST /product/v1/ai/gemini/v1/models/{model...}:countTokens":           noResource,
 }
 
 // moving are the resources that change by themselves.

@@ -83,7 +83,7 @@ func TestCredentialEventsOverReplicas(t *testing.T) {
 	origin := strings.TrimSuffix(browser.Endpoint, browser.path(t))
 	ops.awaitEvents(t, fleetFailing, fleetRecovered, "switchyard.push_key.rejected push_service/"+origin)
 	h.awaitNotices(t, operators, refusesFleet.name+" refuses a credential", refusesFleet.name+" takes a credential again",
-		"A push service refuses the VAPID key: "+origin)
+		"A push service refuses the VAPID key: "+strings.Replace(origin, "://", "[:]//", 1))
 	h.awaitNotices(t, organization, refusesOwn.name+" refuses a credential", refusesOwn.name+" takes a credential again")
 }
 

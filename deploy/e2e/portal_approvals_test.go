@@ -181,6 +181,6 @@ func (h *harness) onlyRead(t *testing.T, p browserPage, organization string) {
 	for _, scope := range []string{"ai:*", "ai:usage:read", "ai:approvals:read", "ai:approvals:decide", "ai:runs:read", "ai:sessions:write", "notifications:sends:read"} {
 		h.operator(stack.Edge).post(t, portalPath, object{
 			"organization_id": organization, "owner_id": "owner-a", "user_id": "ann", "scopes": []string{"webhooks:*", scope}, "return_url": "https://app.example.com",
-		}).refusedWith(t, http.StatusBadRequest, scope)
+		}).refused(t, http.StatusBadRequest, "invalid_request", scope)
 	}
 }

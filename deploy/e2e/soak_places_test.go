@@ -51,7 +51,7 @@ func (s *soak) setUpHolders(t *testing.T) {
 func (s *soak) startHolders(t *testing.T) {
 	t.Helper()
 	payload := object{"s": strings.Repeat("ab", 32_000)}
-	silent := object{"type": "image_url", "image_url": object{"url": s.harness.FakeURL(stack.FakeTarpit) + "/a.png"}}
+	silent := object{"model": soakUnsighted.model, "prompt": "What is it?", "image": object{"url": s.harness.FakeURL(stack.FakeTarpit) + "/a.png"}}
 	for _, holder := range []struct {
 		callers int
 		hold    func()
@@ -63,7 +63,7 @@ func (s *soak) startHolders(t *testing.T) {
 			}
 		}},
 		{holdImages, func() {
-			_, _ = s.hostile.ai.within(t, chatRoute, object{"model": soakUnsighted.model, "messages": []object{{"role": "user", "content": []object{silent}}}})
+			_, _ = s.hostile.ai.within(t, visionRoute, silent)
 		}},
 		{1, func() { holdStreams(t, holdInboxes, s.inboxStream(s.hostile.notifications, "ann")) }},
 		{1, func() { holdStreams(t, holdNotices, s.noticeStream(s.hostile.ai)) }},

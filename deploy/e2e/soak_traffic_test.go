@@ -47,7 +47,10 @@ const (
 	soakViewers    = 2
 )
 
-const embeddingsRoute = "/product/v1/ai/openai/v1/embeddings"
+const (
+	embeddingsRoute = "/product/v1/ai/openai/v1/embeddings"
+	visionRoute     = "/product/v1/ai/vision"
+)
 
 // begin starts the customers. Each makes one kind of call after the other, with a random pause between two.
 func (s *soak) begin(t *testing.T) {
@@ -131,9 +134,8 @@ func (s *soak) embed(t *testing.T, _ *rand.Rand) {
 // view asks about an image that the gateway has to fetch.
 func (s *soak) view(t *testing.T, _ *rand.Rand) {
 	t.Helper()
-	image := object{"type": "image_url", "image_url": object{"url": s.harness.FakeURL(stack.FakeProvider) + "/images/ff0000.png"}}
-	s.complete(t, chatRoute, func(mark string) object {
-		return object{"model": soakUnsighted.model, "messages": []object{{"role": "user", "content": []object{{"type": "text", "text": mark}, image}}}}
+	s.complete(t, visionRoute, func(mark string) object {
+		return object{"model": soakUnsighted.model, "prompt": mark, "image": object{"url": s.harness.FakeURL(stack.FakeProvider) + "/images/ff0000.png"}}
 	})
 }
 

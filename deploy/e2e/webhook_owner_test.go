@@ -100,8 +100,9 @@ func TestOwnersReachTheirOwnAlone(t *testing.T) {
 				if row.list == "" {
 					return
 				}
-				if found := fmt.Sprint(answer.fields(t, row.status, row.list)[row.list]); found != "[]" && found != "0" {
-					t.Errorf("%s: %s, want none", row.list, found)
+				// Ann's own replay of nothing is hers to see.
+				if found := fmt.Sprint(answer.fields(t, row.status, row.list)[row.list]); found != "[]" && found != "0" && method != "ReplayService.ListReplays" || strings.Contains(found, ids["replay"]) {
+					t.Errorf("%s: %s, want none of another owner", row.list, found)
 				}
 			})
 		}
@@ -138,7 +139,7 @@ func TestPortalOwnerTakesNoEndpointOver(t *testing.T) {
 	bearer, value := endpointCredential("token"), endpointCredential("header")
 	var made subscription
 	customer.post(t, "/product/v1/webhooks/endpoints", object{
-		"url": to.url(), "event_types": []string{"*"}, "auth": object{"bearer": object{"token": bearer}}, "custom_headers": object{"X-Api-Token": value},
+		"url": to.url(), "event_types": []string{"*"}, "auth": object{"bearer": object{"token": bearer}}, "custom_headers": object{"X-Api-Key": value},
 	}).into(t, http.StatusCreated, &made)
 	owner := h.inPortal(t, h.portalLink(t, organization, "o1", "ann", "webhooks:*"))
 	owner.get(t, api+"/"+made.ID).want(t, http.StatusNotFound)
@@ -157,10 +158,10 @@ func TestPortalOwnerTakesNoEndpointOver(t *testing.T) {
 		refused(t, http.StatusBadRequest, "invalid_request", "client_secret")
 	whole.do(t, http.MethodPatch, api+"/"+made.ID, object{"url": to.url() + "?moved=1"}).want(t, http.StatusOK) // the same origin
 	whole.post(t, api+"/"+made.ID+"/test", object{}).want(t, http.StatusOK)
-	if all := to.arrivals(t); len(all) != 1 || all[0].Headers.Get("Authorization") != "Bearer "+hashed(bearer) || all[0].Headers.Get("X-Api-Token") != hashed(value) {
+	if all := to.arrivals(t); len(all) != 1 || all[0].Headers.Get("Authorization") != "Bearer "+hashed(bearer) || all[0].Headers.Get("X-Api-Key") != hashed(value) {
 		t.Errorf("arrivals %v", all)
 	}
 	whole.do(t, http.MethodPatch, api+"/"+made.ID, object{
-		"url": mine, "auth": object{"none": object{}}, "custom_headers": object{"X-Api-Token": ""},
+		"url": mine, "auth": object{"none": object{}}, "custom_headers": object{"X-Api-Key": ""},
 	}).want(t, http.StatusOK)
 }
