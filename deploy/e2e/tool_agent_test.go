@@ -178,7 +178,8 @@ func (h *harness) approvedOnPhone(t *testing.T) {
 
 	answered := pay(t, customer, toolsPath, paymentServer, "bert", 500)
 	first := h.linkInInbox(t, organization, "")
-	p.run(t, chromedp.Navigate(first), chromedp.WaitVisible("button.approve"))
+	ann := h.decider(t, organization, "ann")
+	p.identifies(t, first, ann)
 	if *decisionPicture != "" {
 		var picture []byte
 		p.run(t, chromedp.FullScreenshot(&picture, 100))
@@ -190,15 +191,15 @@ func (h *harness) approvedOnPhone(t *testing.T) {
 		t.Errorf("paid %v before the decision", paid)
 	}
 	p.run(t, chromedp.SendKeys("#reason", "agreed"))
-	p.decides(t, "button.approve", "It is approved by ann")
+	p.decides(t, "#decide button.approve", "It is approved by ann")
 	if got := <-answered; got.result.Get("content.0.text").Str != "paid 500 to bert" {
 		t.Errorf("the call is answered with %+v", got)
 	}
 
 	answered = pay(t, customer, toolsPath, paymentServer, "bert", 900)
-	p.run(t, chromedp.Navigate(h.linkInInbox(t, organization, first)), chromedp.WaitVisible("button.deny"))
+	p.identifies(t, h.linkInInbox(t, organization, first), ann)
 	checkAccessible(t, ctx, "the page of decisions")
-	p.decides(t, "button.deny", "It is denied by ann")
+	p.decides(t, "#decide button.deny", "It is denied by ann")
 	if got := <-answered; !got.failure.Exists() { // approval_denied, or on a busy machine approval_required
 		t.Errorf("the denied call is answered with %+v", got)
 	}
@@ -208,6 +209,23 @@ func (h *harness) approvedOnPhone(t *testing.T) {
 	if len(*p.faults) > 0 {
 		t.Errorf("the page failed: %v", *p.faults)
 	}
+}
+
+// decider returns an end user's token that decides on approvals.
+func (h *harness) decider(t *testing.T, organization, user string) (token string) {
+	t.Helper()
+	a := h.operator(stack.Edge).post(t, "/admin/v1/tokens", object{
+		"organization_id": organization, "user_id": user, "scopes": []string{"ai:decisions:decide"}, "ttl_seconds": 900,
+	}).want(t, http.StatusCreated)
+	return gjson.GetBytes(a.body, "token").Str
+}
+
+// identifies opens the page of an approval, and gives it the person's token, without which it shows nothing.
+func (p browserPage) identifies(t *testing.T, link, token string) {
+	t.Helper()
+	p.run(t,
+		chromedp.Navigate(link), chromedp.WaitVisible("#token"), chromedp.SendKeys("#token", token), chromedp.Click("#who button"),
+		chromedp.WaitVisible("#decide button.approve"))
 }
 
 // decides presses a button of the page, and waits for what the page that answers says.
