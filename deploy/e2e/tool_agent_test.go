@@ -214,10 +214,12 @@ func (h *harness) approvedOnPhone(t *testing.T) {
 // decider returns an end user's token that decides on approvals.
 func (h *harness) decider(t *testing.T, organization, user string) (token string) {
 	t.Helper()
-	a := h.operator(stack.Edge).post(t, "/admin/v1/tokens", object{
-		"organization_id": organization, "user_id": user, "scopes": []string{"ai:decisions:decide"}, "ttl_seconds": 900,
-	}).want(t, http.StatusCreated)
-	return gjson.GetBytes(a.body, "token").Str
+	var minted struct{ Token string }
+	h.operator(stack.Edge).unrecorded(t, http.MethodPost, tokensPath, object{
+		"organization_id": organization, "user_id": user, "ttl_seconds": 900, "scopes": []string{"ai:decisions:decide"},
+	}).into(t, http.StatusCreated, &minted)
+	knownSecrets.add("a token of "+user, minted.Token)
+	return minted.Token
 }
 
 // identifies opens the page of an approval, and gives it the person's token, without which it shows nothing.
