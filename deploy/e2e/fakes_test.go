@@ -86,6 +86,14 @@ func (v vendor) callPath() string {
 	return "/v1/chat/completions"
 }
 
+// answerPath returns the path of the fake on which the vendor is asked for answers, of the API that it prefers.
+func (v vendor) answerPath() string {
+	if v.more["responses"] != nil {
+		return "/v1/responses"
+	}
+	return v.callPath()
+}
+
 // match matches the calls to the vendor: no other vendor has its model and its dialect.
 func (v vendor) match() object {
 	if v.dialect == "gemini" || v.dialect == "bedrock" {

@@ -44,13 +44,14 @@ func startPayingClaude(t *testing.T, npm npmClients, d sdkEndpoint, model, tools
 	t.Helper()
 	folder := t.TempDir()
 	text, _ := json.Marshal(object{"mcpServers": object{"switchyard": object{ // texts never fail
-		"type": "http", "url": tools, "headers": object{"Authorization": "Bearer ${ANTHROPIC_API_KEY}"},
+		"type": "http", "url": tools, "headers": object{"Authorization": "Bearer ${SWITCHYARD_KEY}"}, // It hides variables that it knows itself.
 	}}})
 	config := filepath.Join(folder, "tools.json")
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := startClaudeCode(t, npm, d, model, folder, 0)
+	run.env = append(run.env, "SWITCHYARD_KEY="+d.key)
 	run.args = []string{
 		"-p", "Pay.", "--model", model, "--strict-mcp-config", "--mcp-config", config, "--allowedTools", paymentTool,
 		"--output-format", "stream-json", "--verbose",
@@ -78,10 +79,7 @@ func (a payingAgent) pays(payee string) []rule {
 	ask := func(cents int) object {
 		return object{"answer": object{"tool_calls": []object{toolUse(paymentTool, object{"to": payee, "amount": cents})}}}
 	}
-	path := a.first.callPath()
-	if a.first.more["responses"] != nil {
-		path = "/v1/responses"
-	}
+	path := a.first.answerPath()
 	reads := func(text string) object { return object{"path": path, "body": text} }
 	return []rule{
 		{reads("paid 700 to " + payee), 0, object{"answer": object{"text": paidWords}}},
