@@ -6,11 +6,11 @@ package expression
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/env"
-	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // The bounds of an expression.
@@ -25,8 +25,6 @@ const (
 	// assumedSize is how many elements or characters a value is assumed to have when an expression is compiled, and
 	// maxEstimate the highest estimated cost of an expression then: a loop within a loop, but no third one.
 	assumedSize, maxEstimate = 1000, 20_000_000
-	// programs is how many compiled expressions an Engine keeps.
-	programs = 1000
 )
 
 // Kind is the kind of a variable.
@@ -58,8 +56,8 @@ func (v Variable) option() cel.EnvOption {
 
 // Engine compiles expressions over the same variables. Safe for concurrent use.
 type Engine struct {
-	env   *cel.Env
-	cache *lru.Cache[string, *Program]
+	env  *cel.Env
+	kept *programs
 }
 
 // New returns an Engine for expressions over variables. The error is one of the variables' names.
@@ -75,11 +73,7 @@ func New(variables ...Variable) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expression: %w", err)
 	}
-	cache, err := lru.New[string, *Program](programs)
-	if err != nil {
-		return nil, fmt.Errorf("expression: %w", err)
-	}
-	return &Engine{environment, cache}, nil
+	return &Engine{environment, newPrograms()}, nil
 }
 
 // Error is the error of an expression that can't be compiled or may cost too much: what is wrong, with its place where
@@ -105,12 +99,19 @@ func (e *Engine) Compile(text string) (*Program, error) {
 	return e.program(compiled)
 }
 
-// Kept returns the program of an expression that Compile has accepted before, from memory if it was used lately. It
-// doesn't estimate the cost again, so that stored expressions stay valid when the estimate changes; an evaluation is
-// bounded anyway.
-func (e *Engine) Kept(text string) (*Program, error) {
-	if p, ok := e.cache.Get(text); ok {
+// ErrBusy reports that an organization has compiled too much lately.
+var ErrBusy = errors.New("expression: the organization uses more expressions than are kept; try again later")
+
+// Kept returns the program of an organization's expression that Compile has accepted before, from memory if it was used
+// lately. It doesn't estimate the cost again, so that stored expressions stay valid when the estimate changes; an
+// evaluation is bounded anyway. The error is ErrBusy if the program is not in memory and the organization has compiled
+// too much lately.
+func (e *Engine) Kept(organization, text string) (*Program, error) {
+	if p := e.kept.find(organization, text); p != nil {
 		return p, nil
+	}
+	if !e.kept.spend(organization, text, time.Now()) {
+		return nil, ErrBusy
 	}
 	compiled, err := e.compile(text)
 	if err != nil {
@@ -120,7 +121,7 @@ func (e *Engine) Kept(text string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.cache.Add(text, p)
+	e.kept.add(organization, text, p)
 	return p, nil
 }
 

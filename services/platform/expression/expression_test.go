@@ -59,7 +59,7 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		kept, err := e.Kept(text)
+		kept, err := e.Kept("acme", text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func FuzzExpression(f *testing.F) {
 		}
 		with := map[string]any{"who": "ann", "call.at": time.Unix(0, 0), "args": object}
 		result, _ := p.Evaluate(with)
-		kept, err := e.Kept(text)
+		kept, err := e.Kept("acme", text)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}

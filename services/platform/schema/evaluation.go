@@ -2,38 +2,13 @@ package schema
 
 import (
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A check may cost maxCost, or costEach for each byte of the payload if that is more, as it is above 50 kB. costEach is
-// about what reading a byte takes. Costs are in nanoseconds of processor time.
-const maxCost, costEach = 2_000_000, 40
-
-// The costs of the parts of a check, measured on a slow server's processor.
-const (
-	costValue       = 150  // applying a subschema to a value
-	costProperty    = 60   // visiting a property or an element, or looking up a name
-	costCanonical   = 300  // writing a value in its canonical form
-	costNumber      = 1000 // comparing a number
-	costMerged      = 400  // noting a property or an item as evaluated
-	costMatch       = 100  // starting to match a regular expression
-	costByte        = 5    // matching one character of the text
-	costInstruction = 6    // visiting an instruction for a character; up to twice as much in a large program
-	// bytesRead is how many bytes a check reads in a nanosecond.
-	bytesRead = 1
-	// perInstruction is how many instructions in a program make each visit cost a nanosecond more.
-	perInstruction = 50
-)
-
-const (
-	// maxNesting bounds how deep subschemas are applied within one another, which takes stack.
-	maxNesting = 5000
-)
+// maxNesting bounds how deep subschemas are applied within one another, which takes stack.
+const maxNesting = 5000
 
 // evaluation is one check.
 type evaluation struct {
@@ -46,24 +21,12 @@ type evaluation struct {
 	violations []Violation
 }
 
-// costOf returns what the check of a payload of a size in bytes may cost.
-func costOf(size int) int { return max(maxCost, size*costEach) }
-
-// take spends a cost and reports whether the check may go on.
-func (e *evaluation) take(cost int) bool {
-	if e.cost >= 0 {
-		e.cost -= cost
-	}
-	return e.cost >= 0
-}
-
-// ended reports whether there is nothing left to find out.
-func (e *evaluation) ended() bool { return e.cost < 0 || len(e.violations) == MaxViolations }
-
-// fail notes a violation, unless quiet, and returns false.
-func (e *evaluation) fail(quiet bool, keyword, rule string) bool {
+// fail notes a violation, unless quiet, and returns false. It formats the rule only if it notes the violation, because
+// a quiet check may fail at every step.
+func (e *evaluation) fail(quiet bool, keyword, format string, args ...any) bool {
 	if !quiet && !e.ended() {
-		e.violations = append(e.violations, Violation{cut(pointerOf(e.path)), cut(keyword + ": " + rule)})
+		rule := keyword + ": " + fmt.Sprintf(format, args...)
+		e.violations = append(e.violations, Violation{cut(pointerOf(e.path)), cut(rule)})
 	}
 	return false
 }
@@ -144,14 +107,17 @@ func (e *evaluation) logic(s *jsonschema.Schema, v any, quiet bool, own *evaluat
 }
 
 func (e *evaluation) dependent(s *jsonschema.Schema, v any, quiet bool, own *evaluated) bool {
+	object, is := v.(map[string]any)
+	if !is {
+		return true
+	}
 	ok := true
-	object, _ := v.(map[string]any)
-	for name, sub := range sorted(s.DependentSchemas, quiet) {
-		if !e.take(costProperty) {
+	for _, name := range e.prepared[s].dependentSchemas {
+		if e.ended() || !e.takeName(name) {
 			return false
 		}
 		if _, has := object[name]; has {
-			ok = e.value(sub, v, quiet, own) && ok
+			ok = e.value(s.DependentSchemas[name], v, quiet, own) && ok
 		}
 	}
 	return ok
@@ -167,7 +133,7 @@ func (e *evaluation) anyOf(s *jsonschema.Schema, v any, quiet bool, own *evaluat
 			}
 		}
 	}
-	return ok || e.fail(quiet, "anyOf", fmt.Sprintf("must follow one or more of %d schemas, but follows none", len(s.AnyOf)))
+	return ok || e.fail(quiet, "anyOf", "must follow one or more of %d schemas, but follows none", len(s.AnyOf))
 }
 
 func (e *evaluation) oneOf(s *jsonschema.Schema, v any, quiet bool, own *evaluated) bool {
@@ -175,12 +141,12 @@ func (e *evaluation) oneOf(s *jsonschema.Schema, v any, quiet bool, own *evaluat
 	for _, sub := range s.OneOf {
 		if e.value(sub, v, true, own) {
 			if matched++; matched > 1 {
-				return e.fail(quiet, "oneOf", fmt.Sprintf("must follow exactly one of %d schemas, but follows more", len(s.OneOf)))
+				return e.fail(quiet, "oneOf", "must follow exactly one of %d schemas, but follows more", len(s.OneOf))
 			}
 		}
 	}
 	return len(s.OneOf) == 0 || matched == 1 ||
-		e.fail(quiet, "oneOf", fmt.Sprintf("must follow exactly one of %d schemas, but follows none", len(s.OneOf)))
+		e.fail(quiet, "oneOf", "must follow exactly one of %d schemas, but follows none", len(s.OneOf))
 }
 
 func (e *evaluation) condition(s *jsonschema.Schema, v any, quiet bool, own *evaluated) bool {
@@ -198,8 +164,8 @@ func (e *evaluation) condition(s *jsonschema.Schema, v any, quiet bool, own *eva
 func (e *evaluation) unevaluated(s *jsonschema.Schema, v any, quiet bool, own *evaluated) bool {
 	ok := true
 	if object, is := v.(map[string]any); is && s.UnevaluatedProperties != nil {
-		for name, field := range sorted(object, quiet) {
-			if e.take(costProperty) && !own.property(name) {
+		for name, field := range e.members(object, quiet) {
+			if !own.property(name) {
 				ok = e.child(s.UnevaluatedProperties, name, field, quiet) && ok
 			}
 		}
@@ -207,27 +173,16 @@ func (e *evaluation) unevaluated(s *jsonschema.Schema, v any, quiet bool, own *e
 	}
 	if array, is := v.([]any); is && s.UnevaluatedItems != nil {
 		for i, element := range array {
-			if e.take(costProperty) && !own.item(i) {
+			if e.ended() || !e.take(costProperty) {
+				return false
+			}
+			if !own.item(i) {
 				ok = e.child(s.UnevaluatedItems, strconv.Itoa(i), element, quiet) && ok
 			}
 		}
 		own.items = len(array)
 	}
 	return ok
-}
-
-// sorted returns the entries of a map, in the order of their names unless quiet: the first violations are always the same.
-func sorted[V any](values map[string]V, quiet bool) iter.Seq2[string, V] {
-	if quiet || len(values) < 2 {
-		return maps.All(values)
-	}
-	return func(yield func(string, V) bool) {
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if !yield(name, values[name]) {
-				return
-			}
-		}
-	}
 }
 
 // evaluated is which properties or items of a value were evaluated, for unevaluatedProperties and unevaluatedItems.
@@ -273,6 +228,9 @@ func (e *evaluation) merge(into, from *evaluated) {
 	into.allProperties = into.allProperties || from.allProperties
 	into.items = max(into.items, from.items)
 	for name := range from.properties {
+		if !e.take(len(name) / bytesHashed) {
+			return
+		}
 		into.addProperty(name)
 	}
 	for i := range from.some {

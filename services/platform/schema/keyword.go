@@ -2,12 +2,9 @@ package schema
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"math/big"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -16,8 +13,8 @@ import (
 // kind checks a value by the keywords that hold for every type.
 func (e *evaluation) kind(s *jsonschema.Schema, v any, quiet bool) bool {
 	p := e.prepared[s]
-	if p.types != nil && !isType(v, p.types) {
-		return e.fail(quiet, "type", "must be "+strings.Join(p.types, " or "))
+	if p.types != nil && !e.isType(v, p.types) {
+		return e.fail(quiet, "type", "must be %s", p.typeNames)
 	}
 	if p.constant == nil && p.enum == nil {
 		return true
@@ -27,12 +24,12 @@ func (e *evaluation) kind(s *jsonschema.Schema, v any, quiet bool) bool {
 	case p.constant != nil && *p.constant != text:
 		return e.fail(quiet, "const", "must be the value of the schema")
 	case p.enum != nil && !p.enum[text]:
-		return e.fail(quiet, "enum", fmt.Sprintf("must be one of the %d values of the schema", len(p.enum)))
+		return e.fail(quiet, "enum", "must be one of the %d values of the schema", len(p.enum))
 	}
 	return true
 }
 
-func isType(v any, types []string) bool {
+func (e *evaluation) isType(v any, types []string) bool {
 	name := "null"
 	switch v := v.(type) {
 	case map[string]any:
@@ -45,8 +42,10 @@ func isType(v any, types []string) bool {
 		name = "boolean"
 	case json.Number:
 		name = "number"
-		if n, ok := parseNumber(v.String()); ok && n.integer() && slices.Contains(types, "integer") {
-			return true
+		if slices.Contains(types, "integer") {
+			if n, ok := e.parse(v); ok && n.integer() {
+				return true
+			}
 		}
 	}
 	return slices.Contains(types, name)
@@ -60,7 +59,7 @@ func (e *evaluation) canonical(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
 		dst = append(dst, '{')
-		for _, name := range slices.Sorted(maps.Keys(v)) {
+		for _, name := range e.names(v) {
 			dst = e.canonical(e.canonical(dst, name), v[name])
 		}
 		return append(dst, '}')
@@ -74,8 +73,7 @@ func (e *evaluation) canonical(dst []byte, v any) []byte {
 		e.take(len(v) / bytesRead)
 		return append(append(strconv.AppendInt(append(dst, '"'), int64(len(v)), 10), ':'), v...)
 	case json.Number:
-		e.take(len(v) / bytesRead)
-		n, ok := parseNumber(v.String())
+		n, ok := e.parse(v)
 		if !ok {
 			return append(append(dst, '?'), v...)
 		}
@@ -90,11 +88,13 @@ func (e *evaluation) canonical(dst []byte, v any) []byte {
 func (e *evaluation) text(s *jsonschema.Schema, v string, quiet bool) bool {
 	ok := true
 	if s.MinLength != nil || s.MaxLength != nil {
-		e.take(len(v) / bytesRead)
+		if !e.take(len(v) / bytesRead) {
+			return false
+		}
 		ok = e.size(utf8.RuneCountInString(v), s.MinLength, s.MaxLength, "Length", "characters", quiet)
 	}
 	if s.Pattern != nil && !e.matches(s.Pattern, v) {
-		ok = e.fail(quiet, "pattern", "must match "+s.Pattern.String())
+		ok = e.fail(quiet, "pattern", "must match %s", s.Pattern)
 	}
 	return ok
 }
@@ -103,9 +103,9 @@ func (e *evaluation) text(s *jsonschema.Schema, v string, quiet bool) bool {
 func (e *evaluation) size(n int, low, high *int, keyword, things string, quiet bool) bool {
 	switch {
 	case low != nil && n < *low:
-		return e.fail(quiet, "min"+keyword, fmt.Sprintf("must have %d %s or more", *low, things))
+		return e.fail(quiet, "min"+keyword, "must have %d %s or more", *low, things)
 	case high != nil && n > *high:
-		return e.fail(quiet, "max"+keyword, fmt.Sprintf("must have %d %s or fewer", *high, things))
+		return e.fail(quiet, "max"+keyword, "must have %d %s or fewer", *high, things)
 	}
 	return true
 }
@@ -116,59 +116,53 @@ func (e *evaluation) number(s *jsonschema.Schema, v any, quiet bool) bool {
 	if !is || s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
 		return true
 	}
-	e.take(costNumber + len(text)/bytesRead)
-	n, ok := parseNumber(text.String())
+	n, ok := e.parse(text)
 	if !ok || !n.comparable() {
-		return e.fail(quiet, "number", fmt.Sprintf("must not have more than %d digits", maxDigits))
+		return e.fail(quiet, "number", "must not have more than %d digits", maxDigits)
+	}
+	if !e.takeArithmetic(costNumber, n.bits()) {
+		return false
 	}
 	r := n.rat()
 	for _, bound := range []struct {
 		keyword, rule string
 		of            *big.Rat
-		holds         func(sign int) bool
+		holds         func() bool
 	}{
-		{"minimum", "must be at least ", s.Minimum, func(sign int) bool { return sign >= 0 }},
-		{"maximum", "must be at most ", s.Maximum, func(sign int) bool { return sign <= 0 }},
-		{"exclusiveMinimum", "must be more than ", s.ExclusiveMinimum, func(sign int) bool { return sign > 0 }},
-		{"exclusiveMaximum", "must be less than ", s.ExclusiveMaximum, func(sign int) bool { return sign < 0 }},
+		{"minimum", "must be at least", s.Minimum, func() bool { return r.Cmp(s.Minimum) >= 0 }},
+		{"maximum", "must be at most", s.Maximum, func() bool { return r.Cmp(s.Maximum) <= 0 }},
+		{"exclusiveMinimum", "must be more than", s.ExclusiveMinimum, func() bool { return r.Cmp(s.ExclusiveMinimum) > 0 }},
+		{"exclusiveMaximum", "must be less than", s.ExclusiveMaximum, func() bool { return r.Cmp(s.ExclusiveMaximum) < 0 }},
+		{"multipleOf", "must be a multiple of", s.MultipleOf, func() bool { return new(big.Rat).Quo(r, s.MultipleOf).IsInt() }},
 	} {
-		if bound.of != nil && !bound.holds(r.Cmp(bound.of)) {
-			ok = e.fail(quiet, bound.keyword, bound.rule+written(bound.of))
+		if bound.of == nil {
+			continue
+		}
+		if !e.takeArithmetic(0, bitsOf(r)+bitsOf(bound.of)) {
+			return false
+		}
+		if !bound.holds() {
+			ok = e.fail(quiet, bound.keyword, "%s %s", bound.rule, (*written)(bound.of))
 		}
 	}
-	if s.MultipleOf != nil && !new(big.Rat).Quo(r, s.MultipleOf).IsInt() {
-		ok = e.fail(quiet, "multipleOf", "must be a multiple of "+written(s.MultipleOf))
-	}
 	return ok
-}
-
-func written(r *big.Rat) string {
-	if r.IsInt() && r.Num().BitLen() < 64 {
-		return r.RatString()
-	}
-	f, _ := r.Float64()
-	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
 // object checks an object and its properties.
 func (e *evaluation) object(s *jsonschema.Schema, v map[string]any, quiet bool, own *evaluated) bool {
 	ok := e.size(len(v), s.MinProperties, s.MaxProperties, "Properties", "properties", quiet)
 	ok = e.required(s.Required, v, "required", quiet) && ok
-	for name, others := range sorted(s.DependentRequired, quiet) {
-		if _, has := v[name]; has {
-			ok = e.required(others, v, "dependentRequired", quiet) && ok
-		}
-	}
+	ok = e.dependentRequired(s, v, quiet) && ok
 	if s.PropertyNames != nil {
-		for name := range sorted(v, quiet) {
+		for name := range e.members(v, quiet) {
 			ok = e.child(s.PropertyNames, name, name, quiet) && ok
 		}
 	}
 	if s.Properties == nil && s.PatternProperties == nil && s.AdditionalProperties == nil {
 		return ok
 	}
-	for name, field := range sorted(v, quiet) {
-		if !ok && quiet || !e.take(costProperty) {
+	for name, field := range e.members(v, quiet) {
+		if !ok && quiet {
 			return false
 		}
 		ok = e.property(s, name, field, quiet, own) && ok
@@ -178,10 +172,29 @@ func (e *evaluation) object(s *jsonschema.Schema, v map[string]any, quiet bool, 
 
 func (e *evaluation) required(names []string, v map[string]any, keyword string, quiet bool) bool {
 	ok := true
-	e.take(costProperty * len(names))
 	for _, name := range names {
-		if _, has := v[name]; !has {
-			ok = e.fail(quiet, keyword, "must have the property "+strconv.Quote(name))
+		if e.ended() || !e.takeName(name) {
+			return false
+		}
+		if _, has := v[name]; has {
+			continue
+		}
+		if quiet {
+			return false
+		}
+		ok = e.fail(quiet, keyword, "must have the property %q", cut(name))
+	}
+	return ok
+}
+
+func (e *evaluation) dependentRequired(s *jsonschema.Schema, v map[string]any, quiet bool) bool {
+	ok := true
+	for _, name := range e.prepared[s].dependentRequired {
+		if e.ended() || !e.takeName(name) {
+			return false
+		}
+		if _, has := v[name]; has {
+			ok = e.required(s.DependentRequired[name], v, "dependentRequired", quiet) && ok
 		}
 	}
 	return ok
@@ -212,7 +225,7 @@ func (e *evaluation) property(s *jsonschema.Schema, name string, field any, quie
 		}
 	}
 	if known && own != nil {
-		e.take(costMerged)
+		e.take(costMerged + len(name)/bytesHashed)
 		own.addProperty(name)
 	}
 	return ok
@@ -229,7 +242,7 @@ func (e *evaluation) array(s *jsonschema.Schema, v []any, quiet bool, own *evalu
 		if i < len(s.PrefixItems) {
 			sub = s.PrefixItems[i]
 		}
-		if sub == nil || !ok && quiet {
+		if sub == nil || !ok && quiet || e.ended() {
 			break
 		}
 		ok = e.child(sub, strconv.Itoa(i), element, quiet) && ok
@@ -265,6 +278,9 @@ func (e *evaluation) contains(s *jsonschema.Schema, v []any, quiet bool, own *ev
 		low = *s.MinContains
 	}
 	for i, element := range v {
+		if e.ended() {
+			return false
+		}
 		if e.child(s.Contains, strconv.Itoa(i), element, true) {
 			matched++
 			if own != nil {
@@ -275,9 +291,9 @@ func (e *evaluation) contains(s *jsonschema.Schema, v []any, quiet bool, own *ev
 	}
 	switch {
 	case matched < low:
-		return e.fail(quiet, "contains", fmt.Sprintf("must have %d or more items of the wanted form, has %d", low, matched))
+		return e.fail(quiet, "contains", "must have %d or more items of the wanted form, has %d", low, matched)
 	case s.MaxContains != nil && matched > *s.MaxContains:
-		return e.fail(quiet, "maxContains", fmt.Sprintf("must have %d or fewer items of the wanted form, has %d", *s.MaxContains, matched))
+		return e.fail(quiet, "maxContains", "must have %d or fewer items of the wanted form, has %d", *s.MaxContains, matched)
 	}
 	return true
 }

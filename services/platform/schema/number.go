@@ -49,6 +49,11 @@ func (n number) comparable() bool {
 	return len(n.digits) <= maxDigits && n.exponent <= maxDigits && n.exponent >= -maxDigits
 }
 
+// bits returns about how many bits the number's digits and its power of ten have.
+func (n number) bits() int {
+	return (len(n.digits) + int(max(n.exponent, -n.exponent))) * 10 / 3
+}
+
 // rat returns the number for exact arithmetic; the number is comparable.
 func (n number) rat() *big.Rat {
 	r, ok := new(big.Rat).SetString(n.text())
@@ -69,3 +74,18 @@ func (n number) text() string {
 	}
 	return sign + n.digits + "e" + strconv.FormatInt(n.exponent, 10)
 }
+
+// written is a bound of a schema, as a violation shows it.
+type written big.Rat
+
+// String returns the bound: exactly if it is a small integer, rounded otherwise.
+func (w *written) String() string {
+	r := (*big.Rat)(w)
+	if r.IsInt() && r.Num().BitLen() < 64 {
+		return r.RatString()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+func bitsOf(r *big.Rat) int { return r.Num().BitLen() + r.Denom().BitLen() }

@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
@@ -20,19 +21,24 @@ type pattern struct {
 	text    string
 	program []instruction
 	start   uint32
-	// anchored reports whether a match must begin at the beginning of the text. prefix is the text with which every match
-	// begins; empty for none.
+	// anchored reports whether a match must begin at the beginning of the text. prefix is text with which every match
+	// begins, at most maxPrefix bytes; empty for none.
 	anchored bool
 	prefix   string
 	// cost is the cost of visiting an instruction; it is higher if the program is too large for the nearest caches.
 	cost int
 }
 
+// maxPrefix is how long a prefix is searched for. Package strings finds a longer one in a time that depends on the text.
+const maxPrefix = 16
+
 // instruction is an instruction of a program. ascii has a bit for each ASCII character that it consumes.
 type instruction struct {
 	*syntax.Inst
 
 	ascii [2]uint64
+	// beyond is how many further visits another character costs, since it is looked up in the instruction's ranges.
+	beyond int
 }
 
 // consumes reports whether the instruction consumes a character.
@@ -80,7 +86,8 @@ func newPattern(text string, program *syntax.Prog) *pattern {
 		text: text, program: make([]instruction, len(program.Inst)), start: uint32(program.Start),
 		anchored: program.StartCond()&syntax.EmptyBeginText != 0,
 	}
-	p.prefix, _ = program.Prefix()
+	prefix, _ := program.Prefix()
+	p.prefix = prefix[:min(len(prefix), maxPrefix)]
 	p.cost = costInstruction + min(len(program.Inst)/perInstruction, costInstruction)
 	for i := range program.Inst {
 		one := instruction{Inst: &program.Inst[i]}
@@ -90,10 +97,20 @@ func newPattern(text string, program *syntax.Prog) *pattern {
 					one.ascii[r>>6] |= 1 << (r & 63)
 				}
 			}
+			one.beyond = visitsBeyond(one.Inst)
 		}
 		p.program[i] = one
 	}
 	return p
+}
+
+// visitsBeyond returns how many visits the search for a character beyond ASCII costs: the search of ranges takes a step
+// for each power of two, and package unicode searches its tables for each letter that is equal without case.
+func visitsBeyond(i *syntax.Inst) int {
+	if len(i.Rune) == 1 && syntax.Flags(i.Arg)&syntax.FoldCase != 0 {
+		return costFold / costInstruction
+	}
+	return bits.Len(uint(len(i.Rune) / 4))
 }
 
 // String implements jsonschema.Regexp.
@@ -182,7 +199,11 @@ func (m *matcher) step(e *evaluation, p *pattern, r rune, after syntax.EmptyOp) 
 	m.next.clear(len(p.program))
 	visited := len(m.now.list)
 	for _, at := range m.now.list {
-		if i := &p.program[at]; i.consumes(r) {
+		i := &p.program[at]
+		if r >= utf8.RuneSelf {
+			visited += i.beyond
+		}
+		if i.consumes(r) {
 			visited += m.add(p, &m.next, i.Out, after)
 		}
 	}

@@ -12,14 +12,17 @@ import (
 
 // prepared is what a check needs of one subschema beside its compiled form.
 type prepared struct {
-	// types are the allowed types; nil for all.
-	types []string
+	// types are the allowed types; nil for all. typeNames names them in a violation.
+	types     []string
+	typeNames string
 	// enum and constant are the canonical texts of allowed values; nil for any.
 	enum     map[string]bool
 	constant *string
 	// patterns are the expressions of patternProperties in the order of their texts.
 	patterns []jsonschema.Regexp
-	state    state
+	// dependentRequired and dependentSchemas are the names of these keywords, in order.
+	dependentRequired, dependentSchemas []string
+	state                               state
 }
 
 // state is that of the search for circles.
@@ -56,6 +59,7 @@ func preparedOf(s *jsonschema.Schema) *prepared {
 	p := &prepared{}
 	if s.Types != nil {
 		p.types = s.Types.ToStrings()
+		p.typeNames = strings.Join(p.types, " or ")
 	}
 	free := evaluation{cost: math.MaxInt}
 	if s.Enum != nil {
@@ -71,6 +75,8 @@ func preparedOf(s *jsonschema.Schema) *prepared {
 	p.patterns = slices.SortedFunc(maps.Keys(s.PatternProperties), func(a, b jsonschema.Regexp) int {
 		return strings.Compare(a.String(), b.String())
 	})
+	p.dependentRequired = slices.Sorted(maps.Keys(s.DependentRequired))
+	p.dependentSchemas = slices.Sorted(maps.Keys(s.DependentSchemas))
 	return p
 }
 

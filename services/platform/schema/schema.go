@@ -157,11 +157,15 @@ func explain(err error) error {
 	return refuse("", "is no JSON Schema of draft 2020-12")
 }
 
-// pointerOf returns a JSON pointer (RFC 6901).
+// pointerOf returns a JSON pointer (RFC 6901). It reads no more of the tokens than cut keeps, since a payload's names
+// may be as long as the payload.
 func pointerOf(tokens []string) string {
 	var text strings.Builder
 	for _, token := range tokens {
-		text.WriteString("/" + escaper.Replace(token))
+		if text.Len() > maxText {
+			break
+		}
+		text.WriteString("/" + escaper.Replace(token[:min(len(token), maxText)]))
 	}
 	return text.String()
 }

@@ -154,7 +154,7 @@ func (d *Dispatcher) apply(ctx context.Context, e *Event, s State) error {
 		if err != nil {
 			return err
 		}
-		if Silent(last, next, r.Quiet()) {
+		if Done(last, next) || Silent(last, next, r.Quiet()) {
 			continue
 		}
 		if err := d.notify(ctx, e, r); err != nil {
@@ -166,6 +166,9 @@ func (d *Dispatcher) apply(ctx context.Context, e *Event, s State) error {
 	}
 	return nil
 }
+
+// Done reports whether a rule was applied to an event before, in an attempt that ended before the event's other rules.
+func Done(last, next Notice) bool { return last.Event != "" && last.Event == next.Event }
 
 // Silent reports whether a rule stays quiet about an event: its last one is of less than quiet before.
 func Silent(last, next Notice, quiet time.Duration) bool {

@@ -181,6 +181,7 @@ type memory struct {
 	notices   map[string]alert.Notice
 	sent      []string
 	away      int // how many notifications fail
+	fails     int // the notification that fails after so many were sent, once
 	refuse    string
 	elsewhere bool
 }
@@ -193,6 +194,10 @@ func (m *memory) After(_ context.Context, cursor string, limit int) (page []aler
 func (m *memory) Notify(_ context.Context, n alert.Notification) error {
 	if m.away > 0 {
 		m.away--
+		return errors.New("away")
+	}
+	if m.fails > 0 && len(m.sent) == m.fails {
+		m.fails = 0
 		return errors.New("away")
 	}
 	if n.To.Channel == m.refuse {
@@ -287,6 +292,20 @@ func TestDispatch(t *testing.T) {
 		}
 		if sent := m.dispatch(t, 10*time.Second); len(sent) != len(want) {
 			t.Errorf("events are sent again: %q", sent)
+		}
+	})
+}
+
+// An event whose second rule failed continues there: the first rule's targets are not notified again.
+func TestInterruptedEventContinues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := rule(), rule()
+		second.Name = "second"
+		m := &memory{rules: []alert.Rule{first, second}, notices: map[string]alert.Notice{}, fails: 2, events: []alert.Event{
+			budget(1, "acme", "k1", 80, 0),
+		}}
+		if sent := m.dispatch(t, 5*time.Second); len(sent) != 4 || m.done != 1 {
+			t.Errorf("sent %q, done up to %d, want each of two rules' targets once", sent, m.done)
 		}
 	})
 }

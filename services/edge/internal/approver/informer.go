@@ -66,11 +66,12 @@ type State interface {
 	Open(ctx context.Context, a Approval, notices []Notice) error
 	// Close gives an approval that waits its end, and each of its notices the state After; others are left as they are.
 	Close(ctx context.Context, a Approval) error
-	// Overdue returns waiting approvals that expired before now and whose NextCheck has come, the longest due first.
+	// Overdue returns waiting approvals that expired before now and whose NextCheck has come. Organizations take turns:
+	// first come the approvals that are due the longest of each organization.
 	Overdue(ctx context.Context, now time.Time, limit int) ([]Approval, error)
 	// Postpone saves an approval's Checks and NextCheck.
 	Postpone(ctx context.Context, a Approval) error
-	// Due returns notices in a state whose time has come, the longest due first.
+	// Due returns notices in a state whose time has come. Organizations take turns, as for Overdue.
 	Due(ctx context.Context, state string, now time.Time, limit int) ([]Notice, error)
 	// Save changes a notice: State, DueAt, Attempts, Sealed and Notification.
 	Save(ctx context.Context, n *Notice) error

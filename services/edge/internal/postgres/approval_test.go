@@ -157,6 +157,45 @@ func TestApprovalNotices(t *testing.T) {
 	}
 }
 
+// Organizations take turns: one with many notices and approvals that are due for longer doesn't delay another's.
+func TestApprovalsTakeTurns(t *testing.T) {
+	store, now := postgres.NewApprovers(testkit.Postgres(t, migrations.FS)), time.Now().UTC().Truncate(time.Microsecond)
+	within(t, store, func(ctx context.Context, s approver.State) error {
+		var errs []error
+		open := func(organization string, n int, ago time.Duration) {
+			for i := range n {
+				a := anApproval(fmt.Sprint("r", i), now.Add(-ago-time.Duration(i)*time.Second))
+				a.Organization, a.ExpiresAt = organization, a.At
+				errs = append(errs, s.Open(ctx, a, []approver.Notice{{Channel: "email", User: "ann", DueAt: a.At}}))
+			}
+		}
+		open("acme", 50, 2*time.Hour)
+		open("busy", 2, time.Minute)
+		open("calm", 1, time.Second)
+		open("later", 3, -2*time.Hour)
+		return errors.Join(errs...)
+	})
+	want := []string{"acme r49", "busy r1", "calm r0", "acme r48", "busy r0", "acme r47", "acme r46", "acme r45"}
+	within(t, store, func(ctx context.Context, s approver.State) error {
+		notices, err := s.Due(ctx, approver.Planned, now, len(want))
+		overdue, err2 := s.Overdue(ctx, now, len(want))
+		var due, late []string
+		for _, n := range notices {
+			due = append(due, n.Approval.Organization+" "+n.Approval.Ref)
+		}
+		for _, a := range overdue {
+			late = append(late, a.Organization+" "+a.Ref)
+		}
+		if diff := cmp.Diff(want, due); diff != "" {
+			t.Errorf("notices (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want, late); diff != "" {
+			t.Errorf("overdue approvals (-want +got):\n%s", diff)
+		}
+		return errors.Join(err, err2)
+	})
+}
+
 // One replica at a time works; what it wrote stays after a failure and after the end of its time, and goes with its
 // connection.
 func TestApprovalsAlone(t *testing.T) {

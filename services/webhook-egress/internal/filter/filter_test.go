@@ -2,6 +2,7 @@ package filter_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,31 @@ func TestCostIsBounded(t *testing.T) {
 	}
 	if got := judge.Evaluate("true"); got != filter.Costly {
 		t.Errorf("after the budget of the event: %q, want %q", got, filter.Costly)
+	}
+}
+
+// An organization's events compile a bounded part of its filters. The filters that are kept are judged all the same.
+func TestCompilationsAreBounded(t *testing.T) {
+	e := engine(t)
+	event := order(`{"a": 1}`)
+	judged := func() (n int) {
+		judge := e.Judge(event)
+		for n < 1000 && judge.Evaluate(fmt.Sprintf("event.payload.a == 1 || '%s' == '%d'", strings.Repeat("x", 900), n)) == filter.Matched {
+			n++
+		}
+		return n
+	}
+	first := judged()
+	if first < 50 || first > 250 {
+		t.Errorf("the first event compiled %d of 1,000 filters", first)
+	}
+	if second := judged(); second < first || second > first+50 {
+		t.Errorf("the second event judged %d filters, want about the %d that were kept", second, first)
+	}
+	other := event
+	other.Organization = "other"
+	if got := e.Judge(other).Evaluate("event.payload.a == 1"); got != filter.Matched {
+		t.Errorf("another organization's filter: %q", got)
 	}
 }
 

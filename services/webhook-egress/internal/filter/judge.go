@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"errors"
 	"time"
 
 	"switchyard.dev/services/platform/expression"
@@ -16,7 +17,7 @@ const (
 	Unmatched Verdict = "unmatched"
 	// Failed is an expression that ended in an error, as by comparing a text with a number.
 	Failed Verdict = "evaluation_failed"
-	// Costly is an expression that cost more than it may.
+	// Costly is an expression that cost more than it may, or whose organization compiles too many expressions.
 	Costly Verdict = "cost_exceeded"
 )
 
@@ -37,7 +38,8 @@ type Judge struct {
 	// fields is nil until the first filter; err is why there are none.
 	fields map[string]any
 	err    error
-	left   uint64
+	// left is what evaluations may still cost.
+	left uint64
 }
 
 // Judge returns the Judge of an event. The payload is read only if there is a filter.
@@ -56,15 +58,21 @@ func (j *Judge) Evaluate(expression string) Verdict {
 }
 
 func (j *Judge) evaluate(text string) Verdict {
+	if j.left < expression.MaxCost {
+		return Costly
+	}
 	if j.fields == nil && j.err == nil {
 		j.fields, j.err = j.event.fields()
 	}
-	program, err := j.engine.expressions.Kept(text)
-	switch {
-	case j.err != nil || err != nil:
+	if j.err != nil {
 		return Failed
-	case j.left < expression.MaxCost:
+	}
+	program, err := j.engine.expressions.Kept(j.event.Organization, text)
+	switch {
+	case errors.Is(err, expression.ErrBusy):
 		return Costly
+	case err != nil:
+		return Failed
 	}
 	result, cost := program.Evaluate(j.fields)
 	j.left -= min(j.left, cost)

@@ -38,15 +38,31 @@ func (q *Queries) CloseApproval(ctx context.Context, arg CloseApprovalParams) (i
 }
 
 const dueApprovalNotices = `-- name: DueApprovalNotices :many
+WITH RECURSIVE organization AS (
+    (SELECT w.organization_id FROM approval_notice AS w WHERE w.state = $2 ORDER BY w.organization_id LIMIT 1)
+    UNION ALL
+    SELECT following.organization_id FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.organization_id FROM approval_notice AS w
+        WHERE w.state = $2 AND w.organization_id > o.organization_id ORDER BY w.organization_id LIMIT 1
+    ) AS following
+), turn AS (
+    SELECT due.id, row_number() OVER (PARTITION BY o.organization_id ORDER BY due.due_at, due.id) AS place
+    FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.id, w.due_at FROM approval_notice AS w
+        WHERE w.state = $2 AND w.organization_id = o.organization_id AND w.due_at <= $3
+        ORDER BY w.due_at, w.id LIMIT $1
+    ) AS due
+)
 SELECT n.id, n.organization_id, n.ref, n.step, n.channel, n.member, n.conversation, n.state, n.due_at, n.attempts, n.sealed, n.notification_id, a.organization_id, a.ref, a.group_name, a.proof, a.server, a.tool, a.rule, a.requested_by, a.state, a.decided_by, a.requested_at, a.expires_at, a.closed_at, a.checks, a.next_check
-FROM approval_notice n JOIN approval a USING (organization_id, ref)
-WHERE n.state = $1 AND n.due_at <= $2 ORDER BY n.due_at, n.id LIMIT $3
+FROM turn AS t JOIN approval_notice AS n ON n.id = t.id
+JOIN approval AS a ON a.organization_id = n.organization_id AND a.ref = n.ref
+ORDER BY t.place, n.due_at, n.id LIMIT $1
 `
 
 type DueApprovalNoticesParams struct {
+	Most  int32
 	State string
 	Now   time.Time
-	Most  int32
 }
 
 type DueApprovalNoticesRow struct {
@@ -54,8 +70,10 @@ type DueApprovalNoticesRow struct {
 	Approval       Approval
 }
 
+// DueApprovalNotices takes turns by organization, as OverdueApprovals does: an organization with many notices does not
+// delay the notices of others.
 func (q *Queries) DueApprovalNotices(ctx context.Context, arg DueApprovalNoticesParams) ([]DueApprovalNoticesRow, error) {
-	rows, err := q.db.Query(ctx, dueApprovalNotices, arg.State, arg.Now, arg.Most)
+	rows, err := q.db.Query(ctx, dueApprovalNotices, arg.Most, arg.State, arg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -258,22 +276,40 @@ func (q *Queries) OpenApprovalNotices(ctx context.Context, arg OpenApprovalNotic
 }
 
 const overdueApprovals = `-- name: OverdueApprovals :many
-SELECT approval.organization_id, approval.ref, approval.group_name, approval.proof, approval.server, approval.tool, approval.rule, approval.requested_by, approval.state, approval.decided_by, approval.requested_at, approval.expires_at, approval.closed_at, approval.checks, approval.next_check FROM approval
-WHERE state = 'waiting' AND expires_at < $1 AND (next_check IS NULL OR next_check <= $1)
-ORDER BY coalesce(next_check, expires_at) LIMIT $2
+WITH RECURSIVE organization AS (
+    (SELECT w.organization_id FROM approval AS w WHERE w.state = 'waiting' ORDER BY w.organization_id LIMIT 1)
+    UNION ALL
+    SELECT following.organization_id FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.organization_id FROM approval AS w
+        WHERE w.state = 'waiting' AND w.organization_id > o.organization_id ORDER BY w.organization_id LIMIT 1
+    ) AS following
+), turn AS (
+    SELECT o.organization_id, due.ref, row_number() OVER (PARTITION BY o.organization_id ORDER BY due.since, due.ref) AS place
+    FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.ref, coalesce(w.next_check, w.expires_at) AS since FROM approval AS w
+        WHERE w.state = 'waiting' AND w.organization_id = o.organization_id
+            AND coalesce(w.next_check, w.expires_at) <= $2::timestamptz AND w.expires_at < $2
+        ORDER BY coalesce(w.next_check, w.expires_at) LIMIT $1
+    ) AS due
+)
+SELECT a.organization_id, a.ref, a.group_name, a.proof, a.server, a.tool, a.rule, a.requested_by, a.state, a.decided_by, a.requested_at, a.expires_at, a.closed_at, a.checks, a.next_check
+FROM turn AS t JOIN approval AS a ON a.organization_id = t.organization_id AND a.ref = t.ref
+ORDER BY t.place, coalesce(a.next_check, a.expires_at) LIMIT $1
 `
 
 type OverdueApprovalsParams struct {
-	Now  time.Time
 	Most int32
+	Now  time.Time
 }
 
 type OverdueApprovalsRow struct {
 	Approval Approval
 }
 
+// OverdueApprovals takes turns by organization: first the one that is due the longest of each. It reads no more than the
+// limit of any organization.
 func (q *Queries) OverdueApprovals(ctx context.Context, arg OverdueApprovalsParams) ([]OverdueApprovalsRow, error) {
-	rows, err := q.db.Query(ctx, overdueApprovals, arg.Now, arg.Most)
+	rows, err := q.db.Query(ctx, overdueApprovals, arg.Most, arg.Now)
 	if err != nil {
 		return nil, err
 	}

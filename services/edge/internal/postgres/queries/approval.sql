@@ -27,18 +27,54 @@ WHERE organization_id = @organization_id AND ref = @ref AND state IN ('planned',
 UPDATE approval_notice SET state = @state, due_at = @due_at, attempts = 0, sealed = NULL WHERE id = ANY(@ids::text[]);
 
 -- name: OverdueApprovals :many
-SELECT sqlc.embed(approval) FROM approval
-WHERE state = 'waiting' AND expires_at < @now AND (next_check IS NULL OR next_check <= @now)
-ORDER BY coalesce(next_check, expires_at) LIMIT @most;
+-- OverdueApprovals takes turns by organization: first the one that is due the longest of each. It reads no more than the
+-- limit of any organization.
+WITH RECURSIVE organization AS (
+    (SELECT w.organization_id FROM approval AS w WHERE w.state = 'waiting' ORDER BY w.organization_id LIMIT 1)
+    UNION ALL
+    SELECT following.organization_id FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.organization_id FROM approval AS w
+        WHERE w.state = 'waiting' AND w.organization_id > o.organization_id ORDER BY w.organization_id LIMIT 1
+    ) AS following
+), turn AS (
+    SELECT o.organization_id, due.ref, row_number() OVER (PARTITION BY o.organization_id ORDER BY due.since, due.ref) AS place
+    FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.ref, coalesce(w.next_check, w.expires_at) AS since FROM approval AS w
+        WHERE w.state = 'waiting' AND w.organization_id = o.organization_id
+            AND coalesce(w.next_check, w.expires_at) <= @now::timestamptz AND w.expires_at < @now
+        ORDER BY coalesce(w.next_check, w.expires_at) LIMIT @most
+    ) AS due
+)
+SELECT sqlc.embed(a)
+FROM turn AS t JOIN approval AS a ON a.organization_id = t.organization_id AND a.ref = t.ref
+ORDER BY t.place, coalesce(a.next_check, a.expires_at) LIMIT @most;
 
 -- name: PostponeApproval :exec
 UPDATE approval SET checks = @checks, next_check = @next_check::timestamptz
 WHERE organization_id = @organization_id AND ref = @ref;
 
 -- name: DueApprovalNotices :many
+-- DueApprovalNotices takes turns by organization, as OverdueApprovals does: an organization with many notices does not
+-- delay the notices of others.
+WITH RECURSIVE organization AS (
+    (SELECT w.organization_id FROM approval_notice AS w WHERE w.state = @state ORDER BY w.organization_id LIMIT 1)
+    UNION ALL
+    SELECT following.organization_id FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.organization_id FROM approval_notice AS w
+        WHERE w.state = @state AND w.organization_id > o.organization_id ORDER BY w.organization_id LIMIT 1
+    ) AS following
+), turn AS (
+    SELECT due.id, row_number() OVER (PARTITION BY o.organization_id ORDER BY due.due_at, due.id) AS place
+    FROM organization AS o CROSS JOIN LATERAL (
+        SELECT w.id, w.due_at FROM approval_notice AS w
+        WHERE w.state = @state AND w.organization_id = o.organization_id AND w.due_at <= @now
+        ORDER BY w.due_at, w.id LIMIT @most
+    ) AS due
+)
 SELECT sqlc.embed(n), sqlc.embed(a)
-FROM approval_notice n JOIN approval a USING (organization_id, ref)
-WHERE n.state = @state AND n.due_at <= @now ORDER BY n.due_at, n.id LIMIT @most;
+FROM turn AS t JOIN approval_notice AS n ON n.id = t.id
+JOIN approval AS a ON a.organization_id = n.organization_id AND a.ref = n.ref
+ORDER BY t.place, n.due_at, n.id LIMIT @most;
 
 -- name: GetApprovalNotice :one
 SELECT sqlc.embed(n), sqlc.embed(a)

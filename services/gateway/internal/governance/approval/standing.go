@@ -131,7 +131,7 @@ func (e *Expressions) Check(when string) error {
 
 // Match reports whether a call satisfies an expression. One that fails does not match.
 func (e *Expressions) Match(when string, c *Exact) bool {
-	program, err := e.engine.Kept(when)
+	program, err := e.engine.Kept(c.Organization, when)
 	if err != nil {
 		return false
 	}

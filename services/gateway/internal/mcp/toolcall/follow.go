@@ -2,6 +2,7 @@ package toolcall
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/mcp/definition"
@@ -15,6 +16,8 @@ import (
 const (
 	maxFollowed           = 8
 	leastAgain, mostAgain = time.Second, time.Minute
+	// busyTries is how often a stream is begun that finds no place, leastAgain apart. The caller's stream waits for it.
+	busyTries = 4
 )
 
 // Followed are resources of one server that a caller may follow.
@@ -95,7 +98,7 @@ func (r *followed) run(ctx context.Context, begun func(uris []string), updated f
 		}
 		updated(uri)
 	}
-	for ctx.Err() == nil {
+	for try := 1; ctx.Err() == nil; try++ {
 		began := false
 		err := r.follow(ctx, func(uris []string) {
 			if began = true; first {
@@ -107,11 +110,11 @@ func (r *followed) run(ctx context.Context, begun func(uris []string), updated f
 			}
 			first, pause = false, leastAgain
 		}, pass)
-		if first && err != nil {
+		if first && err != nil && (try == busyTries || !isBusy(err)) {
 			begun(nil)
 			return
 		}
-		if !began {
+		if !began && !first {
 			pause = min(2*pause, mostAgain)
 		}
 		timer := time.NewTimer(pause)
@@ -121,6 +124,12 @@ func (r *followed) run(ctx context.Context, begun func(uris []string), updated f
 		}
 		timer.Stop()
 	}
+}
+
+// isBusy reports whether an error says that there is no place now, but may be one soon.
+func isBusy(err error) bool {
+	e, ok := errors.AsType[*upstream.Error](err)
+	return ok && e.Cause == upstream.CauseBusy
 }
 
 // follow follows once. A panic becomes an error: nothing else would take it.

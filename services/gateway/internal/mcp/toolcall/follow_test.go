@@ -110,3 +110,47 @@ func TestFollowsAgain(t *testing.T) {
 		group.Wait()
 	})
 }
+
+// A stream that finds no place is begun again, but not for longer than the caller's stream waits.
+func TestFollowWaitsForPlace(t *testing.T) {
+	c, w := offering(t)
+	busy := &upstream.Error{Cause: upstream.CauseBusy}
+	for name, tt := range map[string]struct {
+		fails int
+		err   error
+		begun []string
+		tries int
+		took  time.Duration
+	}{
+		"a place soon":  {2, busy, []string{"file:///a"}, 3, 2 * leastAgain},
+		"no place":      {100, busy, nil, busyTries, (busyTries - 1) * leastAgain},
+		"another error": {100, errors.New("can't"), nil, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				w.follow = func(ctx context.Context, _ *toolserver.Server, f *upstream.Follow) error {
+					if tries++; tries <= tt.fails {
+						return tt.err
+					}
+					f.Begun(f.URIs)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				all, err := c.Follows(t.Context(), asker(), "files", []string{"file:///a"})
+				if err != nil || len(all) != 1 {
+					t.Fatal(all, err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				start := time.Now()
+				all[0].Run(ctx, func(uris []string) {
+					if took := time.Since(start); !slices.Equal(uris, tt.begun) || tries != tt.tries || took != tt.took {
+						t.Errorf("begun with %v after %d tries and %v", uris, tries, took)
+					}
+					cancel()
+				}, func(string) { t.Error("updated") })
+			})
+		})
+	}
+}

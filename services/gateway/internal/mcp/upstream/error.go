@@ -35,7 +35,7 @@ const (
 	CauseTooLarge Cause = "too_large"
 	// CauseMemory is that there is no memory for an answer at the moment.
 	CauseMemory Cause = "memory_full"
-	// CauseBusy is that too many local commands run.
+	// CauseBusy is that too many local commands run, or that too many sessions follow resources.
 	CauseBusy Cause = "busy"
 )
 

@@ -42,3 +42,30 @@ func TestOrganizationHasItsShareOfSessions(t *testing.T) {
 		t.Errorf("%d sessions are counted, %d kept, want %d", total, c.peers.Len(), maxPeers)
 	}
 }
+
+func TestOrganizationHasItsShareOfFollowedResources(t *testing.T) {
+	c, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	key := func(organization string, i int) peerKey {
+		return peerKey{asker: organization, version: i / maxPeerSubscribed}
+	}
+	for i := range maxSubscribed {
+		if share := maxSubscribed * subscribedShare / 100; c.enter(key("hostile", i)) != (i < share) {
+			t.Fatalf("session %d of one organization, whose share is %d", i, share)
+		}
+	}
+	for i := range maxPeerSubscribed + 1 {
+		if c.enter(key("acme", 0)) != (i < maxPeerSubscribed) {
+			t.Fatalf("session %d of another organization at one server, which may have %d", i, maxPeerSubscribed)
+		}
+	}
+	for range maxPeerSubscribed {
+		c.leave(key("acme", 0))
+	}
+	if held := c.following.Held(); held != 64 || len(c.subscribed) != 2 {
+		t.Errorf("%d places are held at %d servers, want the 64 of one organization at two", held, len(c.subscribed))
+	}
+}

@@ -15,7 +15,7 @@ import (
 var (
 	errNoSession   = &Error{Cause: CauseRefused, Text: "the server has no sessions with streams of notices"}
 	errNoSubscribe = &Error{Cause: CauseRefused, Text: "the server has no notices of resources"}
-	errSubscribed  = &Error{Cause: CauseBusy, Text: "too many sessions follow resources of the server"}
+	errSubscribed  = &Error{Cause: CauseBusy, Text: "too many sessions follow resources; try again later"}
 )
 
 // subscribe follows resources of a server of sessions, until ctx, the server or a bound ends the stream. It does so in a
@@ -113,14 +113,18 @@ func (c *Client) readNotices(ctx context.Context, p *peer, talk *conversation, s
 	return failed(ctx, err, true)
 }
 
-// enter counts a session that follows resources. It reports false if there are too many.
+// enter takes a place for a session that follows resources. It reports false if the organization has its share of them,
+// if all are taken, or if the organization has enough of them at the server.
 func (c *Client) enter(key peerKey) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.subscribed[peerKey{}] >= maxSubscribed || c.subscribed[key] >= maxPeerSubscribed {
+	if !c.following.Acquire(key.organization(), 1) {
 		return false
 	}
-	c.subscribed[peerKey{}]++
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.subscribed[key] >= maxPeerSubscribed {
+		c.following.Release(key.organization(), 1)
+		return false
+	}
 	c.subscribed[key]++
 	return true
 }
@@ -128,9 +132,8 @@ func (c *Client) enter(key peerKey) bool {
 func (c *Client) leave(key peerKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range []peerKey{{}, key} {
-		if c.subscribed[key]--; c.subscribed[key] == 0 {
-			delete(c.subscribed, key)
-		}
+	if c.subscribed[key]--; c.subscribed[key] == 0 {
+		delete(c.subscribed, key)
 	}
+	c.following.Release(key.organization(), 1)
 }

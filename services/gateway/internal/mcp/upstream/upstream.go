@@ -27,6 +27,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/platform/connpool"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/tunnel"
@@ -61,8 +62,9 @@ const (
 	// maxPeers bounds the sessions that are kept, maxOrganizationPeers the sessions of one organization. Beyond the
 	// latter, a new session replaces the organization's least recently used one.
 	maxPeers, maxOrganizationPeers = 4096, 1024
-	// maxSubscribed bounds the sessions that follow resources, maxPeerSubscribed those of an organization at one server.
-	maxSubscribed, maxPeerSubscribed = 256, 32
+	// maxSubscribed bounds the sessions that follow resources. One organization may have subscribedShare percent of them,
+	// and maxPeerSubscribed at one server.
+	maxSubscribed, subscribedShare, maxPeerSubscribed = 256, 25, 32
 	// maxNotices bounds the notices that wait; notifiers send that many at a time.
 	maxNotices = 256
 	notifiers  = 8
@@ -119,8 +121,10 @@ type Client struct {
 	peers *simplelru.LRU[peerKey, *peer]
 	// peersOf counts the kept sessions by organization.
 	peersOf map[string]int
-	// subscribed counts the sessions that follow resources, by their peers, and in all under the zero key.
+	// subscribed counts the sessions that follow resources, by their peers.
 	subscribed map[peerKey]int
+	// following has a place for each of these sessions.
+	following *fairshare.Pool
 }
 
 // notice is a message, or the end of a session, that nothing waits for.
@@ -141,7 +145,8 @@ func New(o Options) (*Client, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		options: o, guard: guard, notices: make(chan notice, maxNotices), subscribed: make(map[peerKey]int), peersOf: make(map[string]int),
+		options: o, guard: guard, notices: make(chan notice, maxNotices), peersOf: make(map[string]int),
+		subscribed: make(map[peerKey]int), following: fairshare.New(maxSubscribed, subscribedShare),
 	}
 	c.peers, _ = simplelru.NewLRU(maxPeers, c.end) // It fails for a size below 1 only.
 	// A pool whose connections serve one request at a time, and no further one once a server has sent more than was
