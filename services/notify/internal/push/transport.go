@@ -98,7 +98,7 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	if err != nil {
 		return channel.Retry(channel.ClassPanic, 0, 0)
 	}
-	leave, err := t.hosts.enter(ctx, to.subscription.Endpoint().Origin())
+	leave, err := t.hosts.enter(ctx, to.subscription.Endpoint().Origin(), task.Organization)
 	if err != nil {
 		return channel.Retry(channel.ClassTimeout, 0, 0)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,19 +235,19 @@ func TestOneOffDevice(t *testing.T) {
 func TestTurnstile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := newHostLimiter(2)
-		first, _ := limiter.enter(t.Context(), "a")
-		second, _ := limiter.enter(t.Context(), "a")
-		elsewhere, err := limiter.enter(t.Context(), "b")
+		first, _ := limiter.enter(t.Context(), "a", "acme")
+		second, _ := limiter.enter(t.Context(), "a", "other")
+		elsewhere, err := limiter.enter(t.Context(), "b", "acme")
 		if err != nil {
 			t.Fatal("a full host keeps others out")
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := limiter.enter(short, "a"); err == nil {
+		if _, err := limiter.enter(short, "a", "third"); err == nil {
 			t.Error("three at a host of two")
 		}
 		first()
-		third, err := limiter.enter(t.Context(), "a")
+		third, err := limiter.enter(t.Context(), "a", "third")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,4 +258,45 @@ func TestTurnstile(t *testing.T) {
 			t.Errorf("%d hosts kept", len(limiter.hosts))
 		}
 	})
+}
+
+// An organization whose pushes hang holds half of a push service's places: another's get one at once.
+func TestOrganizationHasItsShareOfAPushService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		pushes := &hangingPusher{answered: make(chan struct{})}
+		w.transport.pusher = pushes
+		task := w.task(t, channel.Target{User: "ann"})
+		var delivering sync.WaitGroup
+		for _, want := range []struct {
+			organization string
+			pushes       int32
+		}{{"hostile", 2}, {"acme", 4}} { // of 4 places
+			for range 8 {
+				delivering.Go(func() {
+					task := task
+					task.Organization = want.organization
+					w.transport.Deliver(t.Context(), task)
+				})
+			}
+			synctest.Wait()
+			if got := pushes.begun.Load(); got != want.pushes {
+				t.Errorf("%d pushes in flight after those of %s, want %d", got, want.organization, want.pushes)
+			}
+		}
+		close(pushes.answered)
+		delivering.Wait()
+	})
+}
+
+// hangingPusher answers no push before answered is closed.
+type hangingPusher struct {
+	begun    atomic.Int32
+	answered chan struct{}
+}
+
+func (p *hangingPusher) Push(context.Context, webpush.Key, *webpush.Sender, webpush.Subscription, webpush.Message) (webpush.Answer, error) {
+	p.begun.Add(1)
+	<-p.answered
+	return webpush.Answer{Verdict: webpush.Accepted, Status: 201}, nil
 }
