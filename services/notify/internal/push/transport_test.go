@@ -127,7 +127,7 @@ func TestDeliver(t *testing.T) {
 		"too large":  {answer{Verdict: webpush.Refused, Status: 413, Reason: "http_413"}, channel.Failed(ClassTooLarge, 413, "http_413"), nil},
 		"bad":        {answer{Verdict: webpush.Refused, Status: 400, Reason: "http_400"}, channel.Failed(channel.ClassClient, 400, "http_400"), nil},
 		"moved":      {answer{Verdict: webpush.Refused, Status: 301, Reason: "http_301"}, channel.Failed(channel.ClassRedirect, 301, "http_301"), nil},
-		"not public": {answer{Verdict: webpush.Refused, Reason: "target_not_allowed: address"}, channel.Failed(channel.ClassTarget, 0, "target_not_allowed: address"), nil},
+		"not public": {answer{Verdict: webpush.Refused, Reason: "target_not_allowed: address"}, channel.Unsent(channel.Failed(channel.ClassTarget, 0, "target_not_allowed: address")), nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestDeliverRefusesBeforeItPushes(t *testing.T) {
 			task := w.task(t, channel.Target{User: "ann"})
 			tt.change(w, &task)
 			got := w.transport.Deliver(t.Context(), task)
-			if got.Kind != tt.kind || got.Class != tt.class || len(w.pushed) != 0 {
+			if got.Kind != tt.kind || got.Class != tt.class || !got.Untested || len(w.pushed) != 0 {
 				t.Errorf("%+v after %d pushes", got, len(w.pushed))
 			}
 			testkit.NoLeak(t, canaryPath, fmt.Sprintf("%+v", got))
@@ -260,7 +260,8 @@ func TestTurnstile(t *testing.T) {
 	})
 }
 
-// An organization whose pushes hang holds half of a push service's places: another's get one at once.
+// An organization whose pushes hang holds half of a push service's places: another's get one at once. Pushes that get
+// none soon are sent later, which is no attempt.
 func TestOrganizationHasItsShareOfAPushService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -268,6 +269,7 @@ func TestOrganizationHasItsShareOfAPushService(t *testing.T) {
 		w.transport.pusher = pushes
 		task := w.task(t, channel.Target{User: "ann"})
 		var delivering sync.WaitGroup
+		var crowded atomic.Int32
 		for _, want := range []struct {
 			organization string
 			pushes       int32
@@ -276,13 +278,20 @@ func TestOrganizationHasItsShareOfAPushService(t *testing.T) {
 				delivering.Go(func() {
 					task := task
 					task.Organization = want.organization
-					w.transport.Deliver(t.Context(), task)
+					if w.transport.Deliver(t.Context(), task) == channel.Crowded(placeDelay) {
+						crowded.Add(1)
+					}
 				})
 			}
 			synctest.Wait()
 			if got := pushes.begun.Load(); got != want.pushes {
 				t.Errorf("%d pushes in flight after those of %s, want %d", got, want.organization, want.pushes)
 			}
+		}
+		time.Sleep(placeWait)
+		synctest.Wait()
+		if got := crowded.Load(); got != 12 {
+			t.Errorf("%d of 12 waiting pushes found no place", got)
 		}
 		close(pushes.answered)
 		delivering.Wait()
