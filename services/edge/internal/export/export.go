@@ -5,7 +5,8 @@
 // identifiers follow from the source's rows alone; the cursor moves once the destination has taken or refused all of
 // them. If a page fails, the events that were taken or refused are recorded and not sent again. Events without an
 // answer, even after a kill, are sent again under their identifiers, and the destination drops those that it has. Once
-// it no longer knows the identifiers (Kind.memory), such events are set aside, because they could count twice. Events
+// it no longer knows the identifiers (Kind.memory), such events are set aside, because they could count twice. So are
+// events that fail alone for an hour (holdTime), so that one customer's don't hold up all others. Events
 // that it refuses for what they are (400) are set aside with the reason as well, and hold up no others.
 //
 // Counts grow after their minute, and old minutes are merged, so they have no rows that stay the same. The Collector

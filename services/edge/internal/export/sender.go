@@ -140,12 +140,12 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 	if p.Page, err = s.Pagers[c.Source].Page(ctx, c, pageSize); err != nil {
 		return p, err
 	}
-	events, err := s.events(ctx, c, p.Page)
+	events, settled, err := s.events(ctx, c, p.Page)
 	if err != nil {
 		return p, err
 	}
 	if memory := s.destination.Kind.memory(); memory > 0 && !c.UnsureSince.IsZero() && now.Sub(c.UnsureSince) >= memory {
-		p.Refused = uncertain(events, c.UnsureSince)
+		p.Refused = uncertain(events, "sent without an answer", c.UnsureSince, "too long ago to send it again")
 		return p, nil
 	}
 	if len(events) > 0 {
@@ -157,6 +157,11 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 		n := min(len(events), s.vendor.batch())
 		done, err := s.vendor.send(ctx, events[:n])
 		p.Taken, p.Refused = append(p.Taken, done.taken...), append(p.Refused, done.refused...)
+		if aside := s.setAside(ctx, c, done.failing, settled, now); len(aside) > 0 {
+			p.Refused = append(p.Refused, aside...)
+			events = unsettled(events, p.Settled())
+			continue
+		}
 		if err != nil {
 			if _, lost := errors.AsType[*lostError](err); lost && c.UnsureSince.IsZero() {
 				p.Cursor.UnsureSince = now
@@ -168,19 +173,26 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 	return p, nil
 }
 
-// events returns the events of a page that are not settled yet. For a back-fill of refused events it returns only such
-// events.
-func (s *sender) events(ctx context.Context, c Cursor, page Page) (events []Event, err error) {
+// events returns the events of a page that are not settled yet, and those that are. For a back-fill of refused events it
+// returns only such events.
+func (s *sender) events(ctx context.Context, c Cursor, page Page) (open, settled []Event, err error) {
+	var events []Event
 	for _, e := range page.Entries {
 		events = append(events, s.destination.Events(c.Source, e)...)
 	}
 	if c.OnlyRefused && len(events) > 0 {
 		if events, err = onlyRefused(ctx, s.Store, c.Destination, events); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	settled := set(c.Settled)
-	return slices.DeleteFunc(events, func(e Event) bool { return settled[e.Identifier] }), nil
+	open = unsettled(events, c.Settled)
+	return open, unsettled(events, identifiers(open)), nil
+}
+
+// unsettled returns the events whose identifiers are not in settled.
+func unsettled(events []Event, settled []string) []Event {
+	known := set(settled)
+	return slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return known[e.Identifier] })
 }
 
 // refusals finds the events that a destination refused.
@@ -205,14 +217,4 @@ func set(list []string) map[string]bool {
 		members[one] = true
 	}
 	return members
-}
-
-// uncertain returns refusals of events that the destination may have taken, and would count a second time.
-func uncertain(events []Event, since time.Time) (refused []Refusal) {
-	why := fmt.Sprintf("uncertain: sent without an answer since %s, too long ago to send it again; "+
-		"if the destination does not have it, back-fill refused events", since.UTC().Format(time.RFC3339))
-	for _, e := range events {
-		refused = append(refused, Refusal{Event: e, Reason: why})
-	}
-	return refused
 }

@@ -46,9 +46,12 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 				}
 				why, err := s.sendOne(ctx, e)
 				mu.Lock()
-				switch {
+				switch later, answered := errors.AsType[*laterError](err); {
+				case answered && later.status >= http.StatusInternalServerError:
+					errs, done.failing = append(errs, err), append(done.failing, e)
 				case err != nil:
 					errs = append(errs, err)
+					stopped.Store(true)
 				case why != "":
 					done.refused = append(done.refused, Refusal{Event: e, Reason: why})
 				default:
@@ -56,9 +59,6 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 				}
 				mu.Unlock()
 				if err != nil {
-					if later, answered := errors.AsType[*laterError](err); !answered || later.status < http.StatusInternalServerError {
-						stopped.Store(true)
-					}
 					return nil
 				}
 			}
@@ -66,6 +66,9 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 		})
 	}
 	_ = group.Wait() // The errors are in errs.
+	if stopped.Load() {
+		done.failing = nil
+	}
 	slices.SortFunc(done.refused, func(a, b Refusal) int { return strings.Compare(a.Identifier, b.Identifier) })
 	return done, errors.Join(errs...)
 }

@@ -26,10 +26,12 @@ type vendor interface {
 }
 
 // settlement is what a vendor decided: which events it took, including those that it already had, and which it refused
-// for what they are.
+// for what they are. failing are events that it answered with 5xx although each had a request to itself, if
+// nothing else failed in the send.
 type settlement struct {
 	taken   []Event
 	refused []Refusal
+	failing []Event
 }
 
 func (s *settlement) add(other settlement) {

@@ -307,6 +307,9 @@ func TestStripeFailuresOfOneCustomer(t *testing.T) {
 		if err == nil || len(done.taken) > 12 || status == 500 && len(done.taken) != taken {
 			t.Errorf("status %d: %d taken (%v), want %d", status, len(done.taken), err, taken)
 		}
+		if alone := len(done.failing) > 0; alone != (status == 500) {
+			t.Errorf("status %d: %d events fail alone", status, len(done.failing))
+		}
 	}
 }
 

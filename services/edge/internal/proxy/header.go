@@ -118,6 +118,16 @@ func response(to, from http.Header) {
 	}
 }
 
+// trailers copies the trailers that may reach the customer: those that begin with product, such as the cost of streamed
+// sound, which is known only at its end.
+func trailers(to, from http.Header) {
+	for name, values := range from {
+		if strings.HasPrefix(name, product) {
+			to[http.TrailerPrefix+name] = values
+		}
+	}
+}
+
 // ofConnection are the headers that are between two peers (RFC 9110, section 7.6.1), and those that net/http sets itself.
 var ofConnection = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",

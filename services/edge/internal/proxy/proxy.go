@@ -265,8 +265,12 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 			arriving.Await() // without a buffer: a stream may be silent for long
 		}
 		ended, err := x.passPiece(out, answer.Body, &left, clock, settled)
-		if ended || err != nil {
+		if err != nil {
 			return err
+		}
+		if ended {
+			trailers(w.Header(), answer.Trailer)
+			return nil
 		}
 	}
 }

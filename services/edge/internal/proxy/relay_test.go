@@ -190,6 +190,33 @@ func TestHeadersOut(t *testing.T) {
 	}
 }
 
+// The product's own trailers reach the customer, whether or not the service declared them. Others stay inside.
+func TestTrailersOut(t *testing.T) {
+	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Switchyard-Declared")
+		_, _ = io.WriteString(w, "sound")
+		_ = http.NewResponseController(w).Flush()
+		for name, value := range map[string]string{
+			"X-Switchyard-Declared": "d", http.TrailerPrefix + "X-Switchyard-Cost-Usd": "0.01", http.TrailerPrefix + "X-Key-Id": "key_1",
+			http.TrailerPrefix + "Server": "internal",
+		} {
+			w.Header().Set(name, value)
+		}
+	}))
+	answer, err := e.client.Post(e.URL, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body := text(t, answer.Body); body != "sound" {
+		t.Errorf("body %q", body)
+	}
+	want := http.Header{"X-Switchyard-Declared": {"d"}, "X-Switchyard-Cost-Usd": {"0.01"}}
+	if diff := cmp.Diff(want, answer.Trailer); diff != "" {
+		t.Errorf("trailers at the customer (-want +got):\n%s", diff)
+	}
+}
+
 // The service sends each event only once the customer has the one before, and
 // the head before any: anything held back on the way stops the test for good.
 func TestStreamIsNotHeldBack(t *testing.T) {

@@ -206,8 +206,8 @@ func newEmail(s *service.Service, cfg Config, out outbound) (outlet, error) {
 // newWebhook returns the webhook channel. With webhook egress it uses that, where a repeated call is no second
 // delivery.
 func newWebhook(s *service.Service, cfg Config, out outbound, client *egress.Client) outlet {
-	own, limit := cfg.Webhook, cfg.Delivery.MaxInFlight
-	options := dispatch.Options{InFlight: limit, Share: max(1, limit/2)}
+	own := cfg.Webhook
+	options := dispatch.Options{InFlight: cfg.Delivery.MaxInFlight}
 	if client == nil {
 		options.OwnBreakers = true
 		webhook := channel.NewDirectWebhook(channel.DirectOptions{
@@ -220,12 +220,13 @@ func newWebhook(s *service.Service, cfg Config, out outbound, client *egress.Cli
 	return outlet{webhook, webhook, options}
 }
 
-// newEngine creates the engine of a channel.
+// newEngine creates the engine of a channel. One organization has half of its attempts, so that slow receivers of one
+// don't delay the messages of others.
 func newEngine(s *service.Service, cfg Config, to outlet) (*dispatch.Engine, error) {
 	d, o := cfg.Delivery, to.options
 	o.Channel, o.Transport = to.Channel(), to.transport
 	o.Policy = channel.Policy{Schedule: d.RetrySchedule, MaxAttempts: d.MaxAttempts}
-	o.Timeout, o.Lease = d.RequestTimeout, d.Lease
+	o.Share, o.Timeout, o.Lease = max(1, o.InFlight/2), d.RequestTimeout, d.Lease
 	o.Log, o.Meter, o.Now, o.Random = s.Log, s.Meter, time.Now, rand.Float64
 	return dispatch.New(o)
 }

@@ -29,7 +29,7 @@ type WebPush struct {
 	Hosts         []string      `env:"HOSTS" envDefault:"fcm.googleapis.com,*.push.services.mozilla.com,*.push.apple.com,*.notify.windows.com" doc:"hosts of allowed push services; *. covers all names below one"`
 	MaxContent    int           `env:"MAX_CONTENT" envDefault:"2717" doc:"largest push in bytes of JSON, 512 to 3993; the default is the limit of Firefox on Android"`
 	Oversize      string        `env:"OVERSIZE" envDefault:"truncate" doc:"what to do with a larger message: truncate its text, or refuse it"`
-	PerHost       int           `env:"MAX_PER_HOST" envDefault:"64" doc:"pushes in flight to one push service per replica"`
+	PerHost       int           `env:"MAX_PER_HOST" envDefault:"64" doc:"pushes in flight to one push service per replica; one organization may use half of them"`
 	HistoryAge    time.Duration `env:"HISTORY_RETENTION" envDefault:"2160h" doc:"how long the push history is kept"`
 }
 

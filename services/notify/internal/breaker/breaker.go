@@ -102,6 +102,18 @@ func (b *Breaker) admit(ctx context.Context, key string, lane uint64, lease time
 	return wait
 }
 
+// Release ends an admitted attempt that says nothing about the host and the lane, because nothing was sent. If it was a
+// probe, another attempt may probe.
+func (b *Breaker) Release(ctx context.Context, host, lane string) {
+	at, number := decode(b.states.Look(ctx, host, fresh)), numberOf(lane)
+	if at.Open() {
+		b.release(ctx, host)
+	}
+	if key := laneKey(host, number); number != 0 && b.now().Before(at.LanesUntil) && decode(b.states.Look(ctx, key, fresh)).Open() {
+		b.release(ctx, key)
+	}
+}
+
 func (b *Breaker) release(ctx context.Context, key string) {
 	b.states.Change(ctx, key, func(old string) string { return encode(b.policy.Release(decode(old), b.now())) })
 }

@@ -86,7 +86,7 @@ func (e *EgressWebhook) Deliver(ctx context.Context, t Task) Outcome {
 	}
 	var work webhookWork
 	if err := json.Unmarshal(t.Work, &work); err != nil {
-		return Failed(ClassUnreadable, 0, "")
+		return Unsent(Failed(ClassUnreadable, 0, ""))
 	}
 	deadline := t.Deadline
 	if t.Deadline.Sub(t.AcceptedAt) > 2*egressMargin {

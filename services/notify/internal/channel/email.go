@@ -126,11 +126,11 @@ func isASCII(text string) bool {
 func (s *EmailSender) Deliver(ctx context.Context, t Task) Outcome {
 	var work emailWork
 	if err := json.Unmarshal(t.Work, &work); err != nil {
-		return Failed(ClassUnreadable, 0, "")
+		return Unsent(Failed(ClassUnreadable, 0, ""))
 	}
 	data, err := s.compose(t, work)
 	if err != nil {
-		return Failed(classMessage, 0, "the message can't be encoded")
+		return Unsent(Failed(classMessage, 0, "the message can't be encoded"))
 	}
 	reply := s.o.Mailer.Send(ctx, s.from.Address, work.To, data)
 	var secrets []string
@@ -201,6 +201,7 @@ func emailOutcome(r smtp.Reply, secrets []string) Outcome {
 	if o.Kind != OK {
 		o.Detail = Detail(text, secrets...)
 	}
+	o.Untested = r.Unasked()
 	return o
 }
 

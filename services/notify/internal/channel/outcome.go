@@ -28,6 +28,9 @@ const (
 	// Handed means that another service delivers the message and is polled later. It is no attempt, and the log does
 	// not show it.
 	Handed Kind = "handed"
+	// NoPlace means that the attempt did not begin, because too many others were in flight. It is no attempt, and the log
+	// does not show it.
+	NoPlace Kind = "no_place"
 )
 
 // Class is the short code of a failure: a stable word such as `timeout` or `http_5xx`. Callers and metrics see it, so
@@ -57,8 +60,8 @@ const (
 	ClassSuperseded Class = "superseded"
 )
 
-// Outcome is the result of one attempt to reach one recipient. Delivered, Retry, Failed, Removed, Denied, Lost and
-// HandedOver create it.
+// Outcome is the result of one attempt to reach one recipient. Delivered, Retry, Failed, Removed, Denied, Lost,
+// HandedOver and Crowded create it; Unsent changes it.
 type Outcome struct {
 	Kind  Kind
 	Class Class
@@ -82,6 +85,9 @@ type Outcome struct {
 	// whatever the recipient. The host's circuit counts it. LaneFailed reports whether the host answered with a server
 	// error. Only the lane's circuit counts it.
 	HostFailed, LaneFailed bool
+	// Untested reports that the outcome says nothing about the destination: nothing was sent, or the transport panicked.
+	// No circuit counts it.
+	Untested bool
 }
 
 // Delivered returns the outcome of an accepted message.
@@ -114,6 +120,15 @@ func Lost(class Class) Outcome { return Outcome{Kind: Unknown, Class: class} }
 // HandedOver returns the outcome of a message that another service delivers; it is polled again after a wait.
 func HandedOver(delivery string, again time.Duration) Outcome {
 	return Outcome{Kind: Handed, DeliveryID: delivery, After: again}
+}
+
+// Crowded returns the outcome of an attempt that found no place; it begins again after a wait.
+func Crowded(again time.Duration) Outcome { return Unsent(Outcome{Kind: NoPlace, After: again}) }
+
+// Unsent returns the outcome of an attempt that ended before anything was sent.
+func Unsent(o Outcome) Outcome {
+	o.Untested = true
+	return o
 }
 
 // Task is one attempt to reach one recipient.

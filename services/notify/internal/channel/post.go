@@ -95,7 +95,7 @@ func (p *Poster) Post(ctx context.Context, target string, header http.Header, bo
 func (a Answer) Outcome() Outcome {
 	switch {
 	case a.Status == 0 && a.Class == ClassTarget:
-		return Failed(ClassTarget, 0, "")
+		return Unsent(Failed(ClassTarget, 0, ""))
 	case a.Status == 0 && a.Sent:
 		o := Lost(a.Class)
 		o.HostFailed = true

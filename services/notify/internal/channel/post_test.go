@@ -75,8 +75,8 @@ func TestUnsentIsNoDoubt(t *testing.T) {
 	p := poster(t, time.Second, closed)
 	for url, want := range map[string]channel.Outcome{
 		"http://" + closed:         hostFailed(channel.Retry(channel.ClassConnect, 0, 0)),
-		"http://127.0.0.1:1":       channel.Failed(channel.ClassTarget, 0, ""),
-		"http://169.254.169.254/":  channel.Failed(channel.ClassTarget, 0, ""),
+		"http://127.0.0.1:1":       channel.Unsent(channel.Failed(channel.ClassTarget, 0, "")),
+		"http://169.254.169.254/":  channel.Unsent(channel.Failed(channel.ClassTarget, 0, "")),
 		"http://nowhere.invalid./": {},
 	} {
 		got := p.Post(t.Context(), url, http.Header{}, nil).Outcome()

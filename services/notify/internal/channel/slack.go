@@ -139,7 +139,7 @@ const slackMissingDelay = time.Minute
 func (s *SlackSender) Deliver(ctx context.Context, t Task) Outcome {
 	var work slackWork
 	if err := json.Unmarshal(t.Work, &work); err != nil {
-		return Failed(ClassUnreadable, 0, "")
+		return Unsent(Failed(ClassUnreadable, 0, ""))
 	}
 	if work.Place != "" {
 		return s.deliverApp(ctx, t, work)
@@ -148,19 +148,19 @@ func (s *SlackSender) Deliver(ctx context.Context, t Task) Outcome {
 	if target == "" {
 		own, err := s.o.URLs.Of(t.Organization)
 		if err != nil {
-			return Retry(ClassMissing, 0, slackMissingDelay)
+			return Unsent(Retry(ClassMissing, 0, slackMissingDelay))
 		}
 		target = own.Reveal()
 	}
 	if s.check(target) == nil { // The operator's file or a setting has changed since.
-		return Retry(ClassMissing, 0, slackMissingDelay)
+		return Unsent(Retry(ClassMissing, 0, slackMissingDelay))
 	}
 	body, err := json.Marshal(struct {
 		Text   string       `json:"text"`
 		Blocks []slackBlock `json:"blocks,omitempty"`
 	}{work.Text, work.Blocks})
 	if err != nil {
-		return Failed(ClassUnreadable, 0, "")
+		return Unsent(Failed(ClassUnreadable, 0, ""))
 	}
 	return slackOutcome(s.o.Poster.Post(ctx, target, http.Header{"Content-Type": {"application/json"}}, body))
 }

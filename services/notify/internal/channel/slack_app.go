@@ -89,7 +89,7 @@ type slackCall struct {
 func (s *SlackSender) deliverApp(ctx context.Context, t Task, work slackWork) Outcome {
 	token, ok := s.token(t.Organization)
 	if !ok {
-		return Retry(ClassMissing, 0, slackMissingDelay)
+		return Unsent(Retry(ClassMissing, 0, slackMissingDelay))
 	}
 	method, call := slackPost, slackCall{Channel: work.Place, Text: work.Text, Blocks: work.Blocks}
 	if place, ts, there := strings.Cut(t.Reference, ":"); there {
@@ -100,7 +100,7 @@ func (s *SlackSender) deliverApp(ctx context.Context, t Task, work slackWork) Ou
 	}
 	body, err := json.Marshal(call)
 	if err != nil {
-		return Failed(ClassUnreadable, 0, "")
+		return Unsent(Failed(ClassUnreadable, 0, ""))
 	}
 	answer := s.o.Poster.Reading(maxSlackAnswer).Post(ctx, s.o.API+"/"+method, http.Header{
 		"Content-Type": {"application/json; charset=utf-8"}, "Authorization": {"Bearer " + token.Reveal()},

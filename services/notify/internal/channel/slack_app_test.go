@@ -60,7 +60,7 @@ func TestSlackAppBesideAnOlderRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := slack.Deliver(t.Context(), channel.Task{Channel: channel.Slack, Organization: "acme", Work: known, Number: 1})
-	if o != channel.Retry(channel.ClassMissing, 0, time.Minute) || posts.Load() != 0 {
+	if o != channel.Unsent(channel.Retry(channel.ClassMissing, 0, time.Minute)) || posts.Load() != 0 {
 		t.Errorf("%+v, and %d posts", o, posts.Load())
 	}
 }
@@ -115,7 +115,7 @@ func TestSlackAppOutcomes(t *testing.T) {
 			}
 		})
 	}
-	if got := slack.Deliver(t.Context(), channel.Task{Organization: "other", Work: work.Body}); got != channel.Retry(channel.ClassMissing, 0, time.Minute) {
+	if got := slack.Deliver(t.Context(), channel.Task{Organization: "other", Work: work.Body}); got != channel.Unsent(channel.Retry(channel.ClassMissing, 0, time.Minute)) {
 		t.Errorf("without a token: %+v", got)
 	}
 }

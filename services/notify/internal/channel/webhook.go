@@ -147,11 +147,11 @@ func (d *DirectWebhook) Prepare(_ context.Context, m Message) (Work, error) {
 func (d *DirectWebhook) Deliver(ctx context.Context, t Task) Outcome {
 	var work webhookWork
 	if err := json.Unmarshal(t.Work, &work); err != nil {
-		return Failed(ClassUnreadable, 0, "")
+		return Unsent(Failed(ClassUnreadable, 0, ""))
 	}
 	signing, err := d.o.Secrets.Of(t.Organization)
 	if err != nil {
-		return Retry(ClassMissing, 0, time.Minute)
+		return Unsent(Retry(ClassMissing, 0, time.Minute))
 	}
 	header := signed(signing, t, d.o.Now(), work.Payload)
 	answer := d.o.Poster.Post(ctx, work.URL, header, work.Payload)

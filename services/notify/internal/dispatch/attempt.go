@@ -70,17 +70,22 @@ func (e *Engine) handle(sending context.Context, l Leased) Result {
 		return r.wait(until(l.Deadline, now, wait))
 	}
 	if wait := e.pace(sending, &l); wait > 0 {
+		e.o.Breaker.Release(sending, e.host(&l), laneOf(&l))
 		r.Granted = true
 		return r.wait(until(l.Deadline, now, wait))
 	}
 	r.Granted = false
 	work, err := e.o.Opener.Open(l.Sealed, send.Owner(l.Notification, e.o.Channel))
 	if err != nil {
-		o := channel.Retry(channel.ClassUnreadable, 0, unreadableDelay)
+		o := channel.Unsent(channel.Retry(channel.ClassUnreadable, 0, unreadableDelay))
+		e.report(sending, &l, o)
 		return e.follow(r, o, now, 0)
 	}
 	outcome, took := e.try(sending, l, work, r.Attempts+1)
 	e.report(sending, &l, outcome)
+	if outcome.Kind == channel.NoPlace {
+		return r.wait(until(l.Deadline, e.o.Now(), outcome.After))
+	}
 	if sending.Err() != nil && outcome.Kind == channel.RetryAfter {
 		return r.wait(0) // Cancelled by the drain before it was sent: not counted.
 	}
@@ -117,6 +122,7 @@ func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o 
 		e.o.Log.ErrorContext(ctx, "transport panicked", slog.String("channel", string(e.o.Channel)),
 			slog.String("notification_id", l.Notification.String()), slog.String("error", err.Error()))
 		o = channel.Lost(channel.ClassPanic)
+		o.Untested = true
 	}
 	return o, time.Since(began)
 }
@@ -139,8 +145,12 @@ func laneOf(l *Leased) string {
 
 // report reports an outcome to the breaker, and a rate limit to the lane.
 func (e *Engine) report(ctx context.Context, l *Leased, o channel.Outcome) {
-	if ctx.Err() != nil || o.Class == channel.ClassMissing || o.Class == channel.ClassTarget {
-		return // Cancelled or never sent: this says nothing about the destination.
+	switch {
+	case ctx.Err() != nil:
+		return // Cancelled: this says nothing about the destination.
+	case o.Untested:
+		e.o.Breaker.Release(ctx, e.host(l), laneOf(l))
+		return
 	}
 	if opened := e.o.Breaker.Report(ctx, e.host(l), laneOf(l), o.HostFailed, o.LaneFailed); opened != "" {
 		e.meters.opened(ctx, opened)

@@ -111,6 +111,8 @@ type Opener interface {
 // Breaker pauses attempts to failing hosts and lanes.
 type Breaker interface {
 	Admit(ctx context.Context, host, lane string, lease time.Duration) (wait time.Duration)
+	// Release ends an admitted attempt of which nothing was sent, so that another one may probe.
+	Release(ctx context.Context, host, lane string)
 	// Report returns the circuit that opened; empty for none.
 	Report(ctx context.Context, host, lane string, hostFailed, laneFailed bool) (opened string)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/webpush"
+	"switchyard.dev/services/platform/fairshare"
 )
 
 // Bounds of the key pairs that broadcasts share.
@@ -59,45 +60,51 @@ func (s *senders) drop(now time.Time) {
 	}
 }
 
-// hostLimiter bounds the concurrent requests to each host.
+// hostShare is the largest share of a push service's places, in percent, that one organization may hold.
+const hostShare = 50
+
+// hostLimiter bounds the concurrent requests to each host. Organizations share the places of a host.
 type hostLimiter struct {
 	size int
 
 	mu    sync.Mutex
-	hosts map[string]*hostSlots
+	hosts map[string]*hostPlaces
 }
 
-type hostSlots struct {
-	places chan struct{}
-	users  int
+// hostPlaces is a host's places. users counts the callers that hold one or wait for one.
+type hostPlaces struct {
+	*fairshare.Places
+
+	users int
 }
 
 func newHostLimiter(size int) *hostLimiter {
-	return &hostLimiter{size: size, hosts: map[string]*hostSlots{}}
+	return &hostLimiter{size: size, hosts: map[string]*hostPlaces{}}
 }
 
-// enter waits for a slot of a host until ctx ends. leave releases it.
-func (t *hostLimiter) enter(ctx context.Context, host string) (leave func(), err error) {
+// enter waits until an organization gets a place at a host, or ctx ends. leave gives the place back.
+func (t *hostLimiter) enter(ctx context.Context, host, organization string) (leave func(), err error) {
 	t.mu.Lock()
-	g, ok := t.hosts[host]
+	at, ok := t.hosts[host]
 	if !ok {
-		g = &hostSlots{places: make(chan struct{}, t.size)}
-		t.hosts[host] = g
+		at = &hostPlaces{Places: fairshare.NewPlaces(t.size, hostShare)}
+		t.hosts[host] = at
 	}
-	g.users++
+	at.users++
 	t.mu.Unlock()
-	done := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if g.users--; g.users == 0 {
-			delete(t.hosts, host)
-		}
+	release, err := at.Acquire(ctx, organization)
+	if err != nil {
+		t.forget(host, at)
+		return nil, err
 	}
-	select {
-	case g.places <- struct{}{}:
-		return func() { <-g.places; done() }, nil
-	case <-ctx.Done():
-		done()
-		return nil, context.Cause(ctx)
+	return func() { release(); t.forget(host, at) }, nil
+}
+
+// forget ends a caller's use of a host. The last one removes the host.
+func (t *hostLimiter) forget(host string, at *hostPlaces) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at.users--; at.users == 0 {
+		delete(t.hosts, host)
 	}
 }

@@ -80,27 +80,33 @@ type recipient struct {
 	subscription webpush.Subscription
 }
 
+// A push waits for a place at its push service for placeWait at most, so that it has time left for the answer. Without
+// a place it begins again after placeDelay.
+const placeWait, placeDelay = 2 * time.Second, 250 * time.Millisecond
+
 // Deliver pushes to one device.
 func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outcome {
 	w, err := readWork(task.Work)
 	if err != nil {
-		return channel.Failed(channel.ClassUnreadable, 0, "")
+		return channel.Unsent(channel.Failed(channel.ClassUnreadable, 0, ""))
 	}
 	to, refusal := t.recipient(ctx, task, w)
 	if refusal != nil {
-		return *refusal
+		return channel.Unsent(*refusal)
 	}
 	key, ok := t.keys.Keys().Find(to.KeyID)
 	if !ok {
-		return channel.Denied(ClassNoKey, 0, false)
+		return channel.Unsent(channel.Denied(ClassNoKey, 0, false))
 	}
 	from, err := t.sender(task.Notification, w)
 	if err != nil {
-		return channel.Retry(channel.ClassPanic, 0, 0)
+		return channel.Unsent(channel.Retry(channel.ClassPanic, 0, 0))
 	}
-	leave, err := t.hosts.enter(ctx, to.subscription.Endpoint().Origin())
+	waiting, stop := context.WithTimeout(ctx, placeWait)
+	defer stop()
+	leave, err := t.hosts.enter(waiting, to.subscription.Endpoint().Origin(), task.Organization)
 	if err != nil {
-		return channel.Retry(channel.ClassTimeout, 0, 0)
+		return channel.Crowded(placeDelay)
 	}
 	content := w.Content
 	if to.ByUser && len(w.Private) > 0 {
@@ -112,7 +118,7 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	})
 	leave()
 	if err != nil {
-		return channel.Failed(channel.ClassUnreadable, 0, "")
+		return channel.Unsent(channel.Failed(channel.ClassUnreadable, 0, ""))
 	}
 	t.note(KeyAt{to.subscription.Endpoint().Origin(), key.ID()}, answer, began)
 	outcome := t.learn(ctx, task, to, answer)
@@ -234,7 +240,7 @@ func refused(a webpush.Answer) channel.Outcome {
 	class := channel.ClassClient
 	switch {
 	case a.Status == 0:
-		class = channel.ClassTarget
+		return channel.Unsent(channel.Failed(channel.ClassTarget, 0, a.Reason))
 	case a.Status == 413:
 		class = ClassTooLarge
 	case a.Status < 400:

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,7 +127,7 @@ func TestDeliver(t *testing.T) {
 		"too large":  {answer{Verdict: webpush.Refused, Status: 413, Reason: "http_413"}, channel.Failed(ClassTooLarge, 413, "http_413"), nil},
 		"bad":        {answer{Verdict: webpush.Refused, Status: 400, Reason: "http_400"}, channel.Failed(channel.ClassClient, 400, "http_400"), nil},
 		"moved":      {answer{Verdict: webpush.Refused, Status: 301, Reason: "http_301"}, channel.Failed(channel.ClassRedirect, 301, "http_301"), nil},
-		"not public": {answer{Verdict: webpush.Refused, Reason: "target_not_allowed: address"}, channel.Failed(channel.ClassTarget, 0, "target_not_allowed: address"), nil},
+		"not public": {answer{Verdict: webpush.Refused, Reason: "target_not_allowed: address"}, channel.Unsent(channel.Failed(channel.ClassTarget, 0, "target_not_allowed: address")), nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestDeliverRefusesBeforeItPushes(t *testing.T) {
 			task := w.task(t, channel.Target{User: "ann"})
 			tt.change(w, &task)
 			got := w.transport.Deliver(t.Context(), task)
-			if got.Kind != tt.kind || got.Class != tt.class || len(w.pushed) != 0 {
+			if got.Kind != tt.kind || got.Class != tt.class || !got.Untested || len(w.pushed) != 0 {
 				t.Errorf("%+v after %d pushes", got, len(w.pushed))
 			}
 			testkit.NoLeak(t, canaryPath, fmt.Sprintf("%+v", got))
@@ -234,19 +235,19 @@ func TestOneOffDevice(t *testing.T) {
 func TestTurnstile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := newHostLimiter(2)
-		first, _ := limiter.enter(t.Context(), "a")
-		second, _ := limiter.enter(t.Context(), "a")
-		elsewhere, err := limiter.enter(t.Context(), "b")
+		first, _ := limiter.enter(t.Context(), "a", "acme")
+		second, _ := limiter.enter(t.Context(), "a", "other")
+		elsewhere, err := limiter.enter(t.Context(), "b", "acme")
 		if err != nil {
 			t.Fatal("a full host keeps others out")
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := limiter.enter(short, "a"); err == nil {
+		if _, err := limiter.enter(short, "a", "third"); err == nil {
 			t.Error("three at a host of two")
 		}
 		first()
-		third, err := limiter.enter(t.Context(), "a")
+		third, err := limiter.enter(t.Context(), "a", "third")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,4 +258,54 @@ func TestTurnstile(t *testing.T) {
 			t.Errorf("%d hosts kept", len(limiter.hosts))
 		}
 	})
+}
+
+// An organization whose pushes hang holds half of a push service's places: another's get one at once. Pushes that get
+// none soon are sent later, which is no attempt.
+func TestOrganizationHasItsShareOfAPushService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		pushes := &hangingPusher{answered: make(chan struct{})}
+		w.transport.pusher = pushes
+		task := w.task(t, channel.Target{User: "ann"})
+		var delivering sync.WaitGroup
+		var crowded atomic.Int32
+		for _, want := range []struct {
+			organization string
+			pushes       int32
+		}{{"hostile", 2}, {"acme", 4}} { // of 4 places
+			for range 8 {
+				delivering.Go(func() {
+					task := task
+					task.Organization = want.organization
+					if w.transport.Deliver(t.Context(), task) == channel.Crowded(placeDelay) {
+						crowded.Add(1)
+					}
+				})
+			}
+			synctest.Wait()
+			if got := pushes.begun.Load(); got != want.pushes {
+				t.Errorf("%d pushes in flight after those of %s, want %d", got, want.organization, want.pushes)
+			}
+		}
+		time.Sleep(placeWait)
+		synctest.Wait()
+		if got := crowded.Load(); got != 12 {
+			t.Errorf("%d of 12 waiting pushes found no place", got)
+		}
+		close(pushes.answered)
+		delivering.Wait()
+	})
+}
+
+// hangingPusher answers no push before answered is closed.
+type hangingPusher struct {
+	begun    atomic.Int32
+	answered chan struct{}
+}
+
+func (p *hangingPusher) Push(context.Context, webpush.Key, *webpush.Sender, webpush.Subscription, webpush.Message) (webpush.Answer, error) {
+	p.begun.Add(1)
+	<-p.answered
+	return webpush.Answer{Verdict: webpush.Accepted, Status: 201}, nil
 }

@@ -50,6 +50,10 @@ func (r Reply) Denied() bool {
 	return errors.Is(r.Err, errPassword) || r.Code == 530 || r.Code == 534 || r.Code == 535 || r.Code == 538
 }
 
+// Unasked reports whether the mail failed before the server was asked: the password can't be read, or an address is
+// invalid.
+func (r Reply) Unasked() bool { return errors.Is(r.Err, errPassword) || errors.Is(r.Err, errAddress) }
+
 // TLS reports whether the encrypted connection failed.
 func (r Reply) TLS() bool {
 	if r.Stage != StageConnect {

@@ -71,6 +71,8 @@ type Flow struct {
 	// Metered flows release deliveries through claims only, none from memory: they are parked, recovering, or
 	// rate-limited.
 	Metered bool
+	// ManyPaths reports whether the flow is one of those that an organization's further paths share.
+	ManyPaths bool
 }
 
 // Draft is a checked delivery that is not stored yet.
@@ -136,6 +138,8 @@ type Job struct {
 	Admitted, AdmittedByHost bool
 	// Event is the event that the delivery was fanned out from; zero for none. Sealed is then bound to it.
 	Event ID
+	// ManyPaths is the flow's.
+	ManyPaths bool
 	// Endpoint is nil for a direct delivery.
 	Endpoint *JobEndpoint
 	// Test marks a test delivery: it does not count for its endpoint's health.
@@ -171,6 +175,10 @@ type EarlierSecret struct {
 // Flow returns the job's flow.
 func (j *Job) Flow() Flow { return Flow{ID: j.FlowID, Organization: j.Organization} }
 
+// SharesFlow reports whether the job's flow has deliveries to other paths, which the job's own answers say nothing about.
+// Direct deliveries with an ordering key share one flow per host.
+func (j *Job) SharesFlow() bool { return j.Endpoint == nil && (j.ManyPaths || j.OrderingKey != "") }
+
 // SealedFor returns the id that Sealed is bound to.
 func (j *Job) SealedFor() string {
 	if j.Event != (ID{}) {
@@ -185,7 +193,7 @@ func (d *Draft) Job(s Stored) Job {
 		ID: d.ID, FlowID: s.Flow.ID, LeaseSeq: s.LeaseSeq, Organization: d.Organization, URL: d.URL,
 		EventType: d.EventType, SigningMode: d.SigningMode, Body: d.Body, Headers: d.Headers, Sealed: d.Sealed,
 		Traceparent: d.Traceparent, Generation: 1, MaxAttempts: d.MaxAttempts, Deadline: d.Deadline,
-		Host: d.Target.Host, Port: d.Target.Port, Endpoint: d.Endpoint, Test: d.Test,
+		Host: d.Target.Host, Port: d.Target.Port, ManyPaths: s.Flow.ManyPaths, Endpoint: d.Endpoint, Test: d.Test,
 		OrderingKey: d.OrderingKey, Position: s.Position,
 	}
 }

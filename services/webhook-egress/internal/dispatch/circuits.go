@@ -31,7 +31,7 @@ func (e *Engine) blocked(job *delivery.Job) (delivery.Step, bool) {
 
 // reportOutcome reports the outcome of a job to the circuits of its flow and of its host. While the host's circuit is
 // not closed, a failure to reach the host counts only there: once the host is back, the flow doesn't have to wait for
-// its own circuit.
+// its own circuit. If other paths share the flow, no failure counts there, since it would pause their deliveries, too.
 func (e *Engine) reportOutcome(ctx context.Context, r *Result) (own, host breaker.Move) {
 	if r.Attempt == nil || !r.Attempt.Error.OfTarget() {
 		return e.void(ctx, &r.Job)
@@ -50,8 +50,9 @@ func (e *Engine) reportOutcome(ctx context.Context, r *Result) (own, host breake
 	host = e.observed(ctx, breaker.Observation{Target: target.OfHost(), Report: toHost})
 	toFlow := breaker.Report{Event: breaker.Passed, Began: r.Attempt.Started, Admitted: r.Job.Admitted}
 	switch {
-	case unreached && host.State.Phase != breaker.Closed:
+	case unreached && (host.State.Phase != breaker.Closed || r.Job.SharesFlow()):
 		toFlow.Event = breaker.Void
+	case r.Job.SharesFlow(): // An answer says nothing about the other paths.
 	case delivery.TargetFailed(answer):
 		toFlow.Event = breaker.Failed
 		toFlow.RetryAfter = retryafter.Parse(r.Attempt.RetryAfter, e.o.Now(), delivery.MaxDelay)

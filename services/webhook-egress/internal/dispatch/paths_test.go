@@ -1,7 +1,9 @@
 package dispatch_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,6 +90,64 @@ func TestFailingPathsDontStopOthers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Deliveries of a flow that paths share don't stop each other, whichever of its paths fails.
+func TestFailingPathOfASharedFlow(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		crowded bool // The organization has no flow left for further paths.
+		key     string
+	}{"ordering keys": {false, "key"}, "many paths": {true, ""}, "both": {true, "key"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := badPaths(t, nil)
+			w := newWorld(t, r)
+			w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, time.Hour, time.Hour
+			if tt.crowded {
+				w.exec(`INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, of_path)
+					SELECT 'acme', 'https', 'example.com', 443, gen_random_uuid(), true FROM generate_series(1, 1000)`)
+			}
+			n := w.start()
+			const bad = "/bad"
+			good := sharingPath(t, r.URL, bad)
+			send := func(path, key string) delivery.ID {
+				q := to(r, path)
+				q.OrderingKey, q.MaxAttempts = tt.key, new(8)
+				if tt.key != "" {
+					q.OrderingKey += key
+				}
+				return w.enqueue(n, q)
+			}
+			for i := range 3 {
+				send(bad, fmt.Sprint(i))
+			}
+			until(t, "more attempts fail than open a circuit", func() bool { return r.arrived(bad) > 6 })
+			for range 5 {
+				w.untilStatus(send(good, "good"), delivery.StatusDelivered)
+			}
+			if n := w.count("SELECT count(*) FROM flow JOIN delivery_queue USING (flow_id) WHERE parked_reason IS NOT NULL"); n != 0 {
+				t.Errorf("%d deliveries wait for a circuit", n)
+			}
+		})
+	}
+}
+
+// sharingPath returns another path that has the same flow as path, if the paths of their host share flows.
+func sharingPath(t *testing.T, base, path string) string {
+	t.Helper()
+	shard := func(path string) byte {
+		u, err := url.Parse(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return delivery.TargetOf("acme", u).Path[0] % 64
+	}
+	for i := 0; ; i++ {
+		if other := fmt.Sprint("/good/", i); shard(other) == shard(path) {
+			return other
+		}
 	}
 }
 

@@ -209,6 +209,7 @@ func readJobs(
 		job.Takeovers = int(lease.Takeovers)
 		job.OrderingKey, job.Position = orZero(lease.OrderingKey), orZero(lease.Position)
 		job.Parked = flow.Open
+		job.ManyPaths = job.Endpoint == nil && flow.OfPath && isShared(flow.EndpointID, job.Organization, job.URL)
 		claimed.Jobs = append(claimed.Jobs, job)
 	}
 	var gone []pgtype.UUID

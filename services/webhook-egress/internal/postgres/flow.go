@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,13 +92,32 @@ func addFlows(ctx context.Context, q *dbsql.Queries, targets []delivery.Target) 
 // pathFlows maps the id of a path's flow (flow.endpoint_id; see migration 00021) to the targets that use the flow.
 type pathFlows map[pgtype.UUID][]delivery.Target
 
-// want adds t to the flow that name identifies within t's organization, scheme, host and port.
+// want adds t to the flow that name identifies.
 func (p pathFlows) want(t delivery.Target, name string) {
+	id := pathFlowID(t, name)
+	p[id] = append(p[id], t)
+}
+
+// pathFlowID returns the id of the flow that name identifies within t's organization, scheme, host and port.
+func pathFlowID(t delivery.Target, name string) pgtype.UUID {
 	digest := sha256.Sum256([]byte(strings.Join([]string{t.Organization, t.Scheme, t.Host, strconv.Itoa(t.Port), name}, "\x00")))
 	id := pgtype.UUID{Bytes: [16]byte(digest[:16]), Valid: true}
 	id.Bytes[6] = id.Bytes[6]&0x0f | 0x80 // Version 8 (RFC 9562, 5.8); ids of endpoints have another version.
 	id.Bytes[8] = id.Bytes[8]&0x3f | 0x80
-	p[id] = append(p[id], t)
+	return id
+}
+
+// sharedName returns the name of the flow that t has if its organization has too many paths.
+func sharedName(t delivery.Target) string { return strconv.Itoa(int(t.Path[0]) % sharedFlows) }
+
+// isShared reports whether the flow of a path is the one that a delivery to the URL shares with other paths.
+func isShared(flow pgtype.UUID, organization, raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil { // It was checked when the delivery was accepted.
+		return false
+	}
+	t := delivery.TargetOf(organization, u)
+	return flow == pathFlowID(t, sharedName(t))
 }
 
 // lockPaths adds the flows of paths to found. Paths beyond maxPaths get shared flows.
@@ -108,14 +128,19 @@ func lockPaths(ctx context.Context, q *dbsql.Queries, paths pathFlows, found map
 	shared := make(pathFlows)
 	for _, targets := range paths {
 		for _, t := range targets {
-			shared.want(t, strconv.Itoa(int(t.Path[0])%sharedFlows))
+			shared.want(t, sharedName(t))
 		}
 	}
-	if err := shared.lock(ctx, q, found, math.MaxInt32); err != nil {
+	flows := make(map[delivery.Target]delivery.Flow)
+	if err := shared.lock(ctx, q, flows, math.MaxInt32); err != nil {
 		return err
 	}
 	if len(shared) > 0 {
 		return errMissing
+	}
+	for t, flow := range flows {
+		flow.ManyPaths = true
+		found[t] = flow
 	}
 	return nil
 }

@@ -100,6 +100,29 @@ func TestPathsAreBounded(t *testing.T) {
 	}
 }
 
+// A delivery says whether other paths share its flow, whether it is sent from memory or claimed.
+func TestDeliveriesOfSharedFlows(t *testing.T) {
+	s, pool := open(t)
+	own := draftTo(t, "acme", "/own")
+	enqueue(t, s, leaseOf(1, false), own)
+	testkit.Exec(t, pool, `INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, of_path)
+		SELECT 'acme', 'https', 'example.com', 443, gen_random_uuid(), true FROM generate_series(1, 999)`)
+	shared := draftTo(t, "acme", "/shared?token=1")
+	stored := enqueue(t, s, leaseOf(1, false), draftTo(t, "acme", "/own"), shared)
+	if stored[0].Flow.ManyPaths || !stored[1].Flow.ManyPaths {
+		t.Errorf("flows %+v, want the second to be shared", stored)
+	}
+	jobs := claim(t, s, 1, 8).Jobs
+	if len(jobs) != 3 {
+		t.Fatalf("%d jobs claimed, want 3", len(jobs))
+	}
+	for _, job := range jobs {
+		if want := job.ID == shared.ID; job.ManyPaths != want || job.SharesFlow() != want {
+			t.Errorf("%s: shared %v, want %v", job.URL, job.ManyPaths, want)
+		}
+	}
+}
+
 // movedFlow returns a result that moves the circuit of the job's flow.
 func movedFlow(job delivery.Job, state breaker.State) dispatch.Result {
 	r := moved(job, state)

@@ -49,7 +49,7 @@ type EndpointServiceClient interface {
 	// found; its deliveries stay readable.
 	DeleteEndpoint(ctx context.Context, in *DeleteEndpointRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// RotateEndpointSecret replaces the secret of an endpoint_body endpoint with a generated one, which the response
-	// holds as signing_secret and no other response ever will. The old secret signs beside it for the overlap, as do
+	// holds as generated_secret and no other response ever will. The old secret signs beside it for the overlap, as do
 	// secrets of earlier rotations until their own ends: three at most, of which a further rotation ends the oldest.
 	RotateEndpointSecret(ctx context.Context, in *RotateEndpointSecretRequest, opts ...grpc.CallOption) (*Endpoint, error)
 	// TestEndpoint sends one signed delivery to the endpoint now, even if it is paused, without retries, and returns
@@ -155,7 +155,7 @@ type EndpointServiceServer interface {
 	// found; its deliveries stay readable.
 	DeleteEndpoint(context.Context, *DeleteEndpointRequest) (*emptypb.Empty, error)
 	// RotateEndpointSecret replaces the secret of an endpoint_body endpoint with a generated one, which the response
-	// holds as signing_secret and no other response ever will. The old secret signs beside it for the overlap, as do
+	// holds as generated_secret and no other response ever will. The old secret signs beside it for the overlap, as do
 	// secrets of earlier rotations until their own ends: three at most, of which a further rotation ends the oldest.
 	RotateEndpointSecret(context.Context, *RotateEndpointSecretRequest) (*Endpoint, error)
 	// TestEndpoint sends one signed delivery to the endpoint now, even if it is paused, without retries, and returns

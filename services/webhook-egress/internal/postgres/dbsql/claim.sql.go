@@ -55,7 +55,8 @@ const pickFlows = `-- name: PickFlows :many
 SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
-       opened, parked_by_host, ready_at, rate_per_second, floor, (floor_at < now() - $1::interval)::boolean AS floor_old
+       opened, parked_by_host, ready_at, rate_per_second, floor, (floor_at < now() - $1::interval)::boolean AS floor_old,
+       of_path, endpoint_id
 FROM flow
 WHERE ready_at <= now()
   AND ready_at < 'infinity'
@@ -88,6 +89,8 @@ type PickFlowsRow struct {
 	RatePerSecond  float64
 	Floor          time.Time
 	FloorOld       bool
+	OfPath         bool
+	EndpointID     pgtype.UUID
 }
 
 // PickFlows returns the flows that have waited longest and skips those locked by another claim. The second condition
@@ -120,6 +123,8 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 			&i.RatePerSecond,
 			&i.Floor,
 			&i.FloorOld,
+			&i.OfPath,
+			&i.EndpointID,
 		); err != nil {
 			return nil, err
 		}
