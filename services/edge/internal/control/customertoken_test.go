@@ -91,6 +91,7 @@ func TestCustomerMintIsRefused(t *testing.T) {
 	x := newWorld(t)
 	const body = `{"user_id":"ann","scopes":["notifications:inbox:read"],"ttl_seconds":60}`
 	key := x.backend(t, apikey.MintTokens, apikey.Read)
+	decider := x.backend(t, apikey.MintTokens, apikey.DecideOwn)
 	foreign, revoked := key, x.backend(t, apikey.MintTokens, apikey.Read)
 	foreign.Organization = "org-2"
 	if err := x.manager.Revoke(t.Context(), apikey.Actor{Name: "test"}, revoked.ID); err != nil {
@@ -108,6 +109,7 @@ func TestCustomerMintIsRefused(t *testing.T) {
 		"an unknown key":             {apikey.Key{Organization: "org-1", ID: "key_x"}, body, 401, "invalid_key"},
 		"a key without the scope":    {x.backend(t, apikey.Read, apikey.Write, "notifications:*"), body, 403, "notifications:tokens:mint"},
 		"another organization":       {key, strings.Replace(body, "{", `{"organization_id":"org-2",`, 1), 403, "organization_id"},
+		"an owner's decision":        {decider, `{"user_id":"ann","owner_id":"team","scopes":["ai:decisions:decide"],"ttl_seconds":60}`, 400, "with an owner_id"},
 		"no user":                    {key, `{"scopes":["notifications:inbox:read"],"ttl_seconds":60}`, 400, "user_id: "},
 		"a long life":                {key, strings.Replace(body, "60", "3601", 1), 400, "ttl_seconds: must be from 1 to 3600"},
 		"an unknown field":           {key, `{"colour":"red"}`, 400, "colour: "},

@@ -141,6 +141,8 @@ func (r Request) check() error {
 		return apierr.Invalid("scopes", "must hold one or more of the scopes for end users: "+scopeNames())
 	case len(r.Scopes) > len(apikey.EndUserScopes()):
 		return apierr.Invalid("scopes", "must name each scope once")
+	case r.Owner != "" && slices.Contains(r.Scopes, apikey.DecideOwn):
+		return apierr.Invalid("scopes", "must not hold "+string(apikey.DecideOwn)+" with an owner_id: approvals are the whole organization's")
 	case r.Life < time.Second || r.Life > MaxLife:
 		return apierr.Invalid("ttl_seconds", fmt.Sprintf("must be from 1 to %d", MaxLife/time.Second))
 	}
