@@ -120,6 +120,24 @@ func TestTokenBindsToItsUser(t *testing.T) {
 	}
 }
 
+// A call with a token verifies its user only if the token was minted by a caller that may let its holder decide.
+func TestTokenVerifiesItsUser(t *testing.T) {
+	x := newWorld(t)
+	x.token(t) // makes the key that signs
+	for _, verified := range []bool{true, false} {
+		text, _, _, err := x.minter.Mint(t.Context(), apikey.Actor{Name: "test"}, usertoken.Request{
+			Organization: "org-1", User: "ann", Scopes: []apikey.Permission{"notifications:inbox:read"}, Verified: verified, Life: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.calls = nil
+		if w := x.do(t, http.MethodGet, inbox, text.Reveal(), ""); w.Code != http.StatusOK || x.calls[0].Verified != verified || x.calls[0].User != "ann" {
+			t.Errorf("%v: answered %d, relayed as %+v", verified, w.Code, x.calls)
+		}
+	}
+}
+
 func TestForgedTokenIsRefused(t *testing.T) {
 	x := newWorld(t)
 	token := x.token(t)

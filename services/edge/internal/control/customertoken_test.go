@@ -86,6 +86,39 @@ func TestCustomerMintsNoMoreThanTheKeyHas(t *testing.T) {
 	}
 }
 
+// A token verifies its user only if an operator has it minted, or a key that may give the scope to decide. Any other key
+// that registered a device with the token as the user's would be pushed links that decide.
+func TestTokensOfDecidersVerifyTheUser(t *testing.T) {
+	x := newWorld(t)
+	const body = `{"organization_id":"org-1","user_id":"ann","scopes":["notifications:push:write"],"ttl_seconds":60}`
+	byKey := func(permissions ...apikey.Permission) *httptest.ResponseRecorder {
+		return x.asKey(t, "/v1/tokens", x.backend(t, append(permissions, apikey.MintTokens, "notifications:push:write")...), body)
+	}
+	for name, tt := range map[string]struct {
+		minted *httptest.ResponseRecorder
+		want   bool
+	}{
+		"an operator":               {x.do(t, http.MethodPost, "/admin/v1/tokens", operatorToken, body), true},
+		"a key that may give":       {byKey(apikey.DecideOwn), true},
+		"a key that mints":          {byKey(), false},
+		"a key of all permissions":  {byKey(apikey.Read, apikey.Write, "ai:*", "notifications:*"), false},
+		"a key that itself decides": {byKey("ai:approvals:decide"), false},
+	} {
+		var got struct{ Token string }
+		if err := json.Unmarshal(tt.minted.Body.Bytes(), &got); err != nil || tt.minted.Code != http.StatusCreated {
+			t.Fatalf("%s: answered %d, %v", name, tt.minted.Code, err)
+		}
+		policy, err := x.tokens.TokenPolicy(t.Context(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.users.Use(policy)
+		if token, err := x.users.Verify(got.Token); err != nil || token.Verified != tt.want {
+			t.Errorf("%s: %+v, %v", name, token, err)
+		}
+	}
+}
+
 // No key mints for another organization, and none that is revoked or lacks the scope, also if the role serve relays it.
 func TestCustomerMintIsRefused(t *testing.T) {
 	x := newWorld(t)
