@@ -92,7 +92,7 @@ func ownerOf(r route.Route) string {
 }
 
 // Each customers' route without a dialect opens to its scope alone, and is called as the session's organization, owner and
-// user, whatever the request says.
+// user, whatever the request says. An owner's session names no run.
 func TestPortalScopes(t *testing.T) {
 	x := newPortal(t)
 	for _, r := range x.table.Routes {
@@ -130,13 +130,13 @@ func TestPortalScopes(t *testing.T) {
 		if len(x.calls) > 0 {
 			t.Fatalf("%s %s was relayed without its scope", r.Method, r.Path)
 		}
-		headers = append(x.session(t, request("org-1", owner, "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other")
+		headers = append(x.session(t, request("org-1", owner, "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other", caller.HeaderRun, "run-1")
 		if answer := x.do(t, r.Method, path, body, headers...); answer.Status != http.StatusOK || len(x.calls) != 1 {
 			t.Fatalf("%s %s with %s: %d and %d calls, want 200 and 1", r.Method, r.Path, r.Scope, answer.Status, len(x.calls))
 		}
 		call := x.calls[0]
 		x.calls = nil
-		if call.organization != "org-1" || call.key != "portal" || call.owner != owner || call.user != "ann" || !call.verified {
+		if call.organization != "org-1" || call.key != "portal" || call.owner != owner || call.user != "ann" || !call.verified || (call.run == "") != (owner != "") {
 			t.Errorf("%s %s: called as %+v", r.Method, r.Path, call)
 		}
 		if r.Upstream != "gateway" && strings.Contains(call.target, "other") {
@@ -226,6 +226,9 @@ func TestOwnersSessionsReachNoOrganization(t *testing.T) {
 	}
 	if status, reason := link("ai:usage:read", "webhooks:*", "ai:runs:write"); status != 400 || !strings.Contains(reason, "ai:runs:write, ai:usage:read") || strings.Contains(reason, "webhooks") {
 		t.Errorf("%d %q, want the two scopes", status, reason)
+	}
+	if status, reason := link("ai:tools:invoke"); status != 400 || !strings.Contains(reason, "ai:tools:invoke") { // The gateway knows no owners of tools.
+		t.Errorf("tools beside an owner: %d %q", status, reason)
 	}
 	for _, r := range x.table.Routes {
 		if x.table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == "control" || r.ScopedBy != route.ScopedByOrganization {
