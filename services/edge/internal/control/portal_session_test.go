@@ -2,11 +2,14 @@ package control_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/meter"
@@ -50,6 +53,41 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 		answer := x.do(t, "GET", "/portal/open/"+forged, "")
 		if answer.Status != http.StatusGone || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") || len(answer.Cookies) != 0 {
 			t.Errorf("a forged link of %d bytes: %d %v", len(forged), answer.Status, answer.Header)
+		}
+	}
+}
+
+// Each link has an entry in the audit, which says whose session it opens, and doesn't have the link.
+func TestPortalLinksAreAudited(t *testing.T) {
+	x := newPortal(t)
+	for name, tt := range map[string]struct {
+		owner, user, scopes string
+		want                map[string]any
+	}{
+		"the organization": {"", "", `["ai:usage:read","webhooks:*"]`, map[string]any{"scopes": []any{"ai:usage:read", "webhooks:*"}}},
+		"a person": {"ada", "ann", `["notifications:inbox:read"]`, map[string]any{
+			"owner_id": "ada", "user_id": "ann", "scopes": []any{"notifications:inbox:read"},
+		}},
+	} {
+		link := x.link(t, request("org-1", tt.owner, tt.user, tt.scopes))
+		text, err := io.ReadAll(x.do(t, "GET", "/admin/v1/audit?limit=1&organization_id=org-1", "", "Authorization", "Bearer "+operatorToken).Body)
+		if err != nil || strings.Contains(string(text), strings.TrimPrefix(link, "/portal/open/")) {
+			t.Fatalf("%s: the audit is %s, %v", name, text, err)
+		}
+		var audit struct {
+			Entries []struct {
+				Actor, Action string
+				Details       map[string]any
+			}
+		}
+		if err := json.Unmarshal(text, &audit); err != nil || len(audit.Entries) != 1 {
+			t.Fatalf("%s: the audit is %s, %v", name, text, err)
+		}
+		e := audit.Entries[0]
+		session, _ := e.Details["session"].(string)
+		tt.want["session"] = session
+		if diff := cmp.Diff(tt.want, e.Details); diff != "" || e.Actor != "operator" || e.Action != "portal.link" || !strings.HasPrefix(session, "portal_") {
+			t.Errorf("%s: %+v (-want +got):\n%s", name, e, diff)
 		}
 	}
 }
