@@ -123,12 +123,13 @@ func waitingApproval(t *testing.T, c client) (ref string) {
 func (h *harness) approveByToken(t *testing.T, c client, ref string) time.Time {
 	t.Helper()
 	minted := c.post(t, approvalsPath+"/"+ref+"/tokens", object{"approver": "ann", "channel": "email"}).want(t, http.StatusCreated)
-	approver := h.anonymous(stack.Gateway)
-	approver.base = c.base
 	path := decisionsPath + gjson.GetBytes(minted.body, "token").Str
-	shown := approver.get(t, path).want(t, http.StatusOK)
+	holder := h.anonymous(stack.Gateway)
+	holder.base = c.base
+	holder.get(t, path).refused(t, http.StatusUnauthorized, "unauthenticated", "")
+	shown := c.get(t, path).want(t, http.StatusOK)
 	version := gjson.GetBytes(shown.body, "display_version").Str
-	approver.post(t, path, object{"decision": "approve", "display_version": version}).refused(t, http.StatusForbidden, "proof_required", "page")
-	approver.post(t, path, object{"decision": "approve", "display_version": version, "proof": "page"}).want(t, http.StatusOK)
+	c.post(t, path, object{"decision": "approve", "display_version": version}).refused(t, http.StatusForbidden, "proof_required", "page")
+	c.post(t, path, object{"decision": "approve", "display_version": version, "proof": "page"}).want(t, http.StatusOK)
 	return time.Now()
 }

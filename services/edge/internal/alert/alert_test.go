@@ -126,6 +126,18 @@ func TestText(t *testing.T) {
 			alert.Event{Type: "switchyard.budget.threshold", Data: map[string]any{"percent": 80.0, "budget": "organization", "subject": "acme", "spent_cents": 80.5, "ceiling_cents": 100.0}},
 			"80 % of a budget is spent (organization acme)", "80.5 of 100 cents are spent. At 100 % calls are refused until the period ends or the ceiling is raised.",
 		},
+		"amounts that a float prints with an exponent": {
+			alert.Event{Type: "switchyard.budget.threshold", Data: map[string]any{
+				"percent": 80.0, "budget": "organization", "subject": "acme", "spent_cents": 0.00002, "ceiling_cents": 5000000.0,
+			}},
+			"80 % of a budget is spent (organization acme)", "0.00002 of 5000000 cents are spent. At 100 % calls are refused until the period ends or the ceiling is raised.",
+		},
+		"a limit of tokens": {
+			alert.Event{Type: "switchyard.quota.reached", Data: map[string]any{
+				"percent": 100.0, "limit": "tokens", "window": "day", "used": 5000000.5, "limit_value": 5000000.0, "plan": "pro", "period_start": "2026-01-02", "kind": "hard",
+			}},
+			"100 % of a limit is used: tokens in a day", "5000000.5 of 5000000 tokens of the plan pro are used in the day that began at 2026-01-02. At 100 % calls are refused until it ends.",
+		},
 		"an unknown type": {
 			alert.Event{Type: "switchyard.new.thing", Subject: "thing/1"}, "switchyard.new.thing: thing/1", "switchyard.new.thing concerns thing/1.",
 		},

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"maps"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -58,13 +59,15 @@ func isWord(r rune) bool {
 	return isLabel(r) || isPeriod(r) || strings.ContainsRune("/:+@#", r)
 }
 
-// quoted returns an event's data with quoted texts, and without lists and objects.
+// quoted returns an event's data with quoted texts and written-out numbers, and without lists and objects.
 func quoted(data map[string]any) map[string]any {
 	out := maps.Clone(data)
 	for name, value := range out {
 		switch value := value.(type) {
 		case string:
 			out[name] = Quote(value)
+		case float64: // A template would print 1e+06.
+			out[name] = strconv.FormatFloat(value, 'f', -1, 64)
 		case []any, map[string]any:
 			out[name] = nil // No template uses them.
 		}

@@ -18,7 +18,9 @@ type identity struct {
 	kind, name, key string
 	// user and owner are the token's; terms are the key's.
 	organization, user, owner, terms string
-	buckets                          apikey.Buckets
+	// verified reports whether the token proves that its user calls.
+	verified bool
+	buckets  apikey.Buckets
 	// quota is what the calls count under. A token has no plan: none of its routes is billed.
 	quota quota.Caller
 }
@@ -52,7 +54,7 @@ func (a *API) identifyUser(w http.ResponseWriter, r *http.Request, text string) 
 	}
 	return identity{
 		token: token, kind: "user", name: token.ID, key: tokenKey, organization: token.Organization, user: token.User, owner: token.Owner,
-		buckets: a.options.Users.Buckets(token),
+		verified: token.Verified, buckets: a.options.Users.Buckets(token),
 	}, nil
 }
 

@@ -44,9 +44,10 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		call := proxy.Call{
 			Target: target(req), Timeout: r.Timeout,
 			Organization: who.organization, Key: who.key, User: who.user, Owner: who.owner, Terms: who.terms, Dialect: dialect,
-			Body:   a.decided(r, who.organization, req.PathValue("ref")),
-			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, who, end) },
-			Inject: func(h http.Header) { chain.Inject(req.Context(), h) },
+			Verified: who.verified,
+			Body:     a.decided(r, who.organization, req.PathValue("ref")),
+			Follow:   func(end context.CancelCauseFunc) func() { return a.follow(r, who, end) },
+			Inject:   func(h http.Header) { chain.Inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				l.Succeeded = true
 				if r.Metric == "" {

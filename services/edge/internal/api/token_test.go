@@ -22,6 +22,12 @@ const (
 // token returns a token of ann for all that end users may do. Pages of app may use it; another organization allows other.
 func (x *world) token(t *testing.T) string {
 	t.Helper()
+	return x.tokenOf(t, "", apikey.EndUserScopes()...)
+}
+
+// tokenOf returns such a token with an owner and some scopes.
+func (x *world) tokenOf(t *testing.T, owner string, scopes ...apikey.Permission) string {
+	t.Helper()
 	by := apikey.Actor{Name: "test"}
 	for _, err := range []error{
 		x.minter.Ensure(t.Context()),
@@ -33,7 +39,7 @@ func (x *world) token(t *testing.T) string {
 		}
 	}
 	text, _, _, err := x.minter.Mint(t.Context(), apikey.Actor{Name: "test"}, usertoken.Request{
-		Organization: "org-1", User: "ann", Owner: "team", Scopes: apikey.EndUserScopes(), Life: time.Minute,
+		Organization: "org-1", User: "ann", Owner: owner, Scopes: scopes, Life: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +97,7 @@ func TestTokenOpensRoutes(t *testing.T) {
 
 func TestTokenBindsToItsUser(t *testing.T) {
 	x := newWorld(t)
-	token := x.token(t)
+	token := x.tokenOf(t, "team", "notifications:inbox:read")
 	for query, want := range map[string]int{
 		"": http.StatusOK, "?user_id=ann": http.StatusOK, "?user_id=bob": http.StatusForbidden, "?user_id=": http.StatusForbidden,
 		"?user_id=ann&user_id=bob": http.StatusForbidden, "?user_id=bob&user_id=ann": http.StatusForbidden, "?user%5fid=bob": http.StatusForbidden,
@@ -111,6 +117,24 @@ func TestTokenBindsToItsUser(t *testing.T) {
 	got := x.calls[0]
 	if got.Organization != "org-1" || got.User != "ann" || got.Owner != "team" || got.Key != "token" || got.Terms != "" {
 		t.Errorf("relayed as %+v", got)
+	}
+}
+
+// A call with a token verifies its user only if the token was minted by a caller that may let its holder decide.
+func TestTokenVerifiesItsUser(t *testing.T) {
+	x := newWorld(t)
+	x.token(t) // makes the key that signs
+	for _, verified := range []bool{true, false} {
+		text, _, _, err := x.minter.Mint(t.Context(), apikey.Actor{Name: "test"}, usertoken.Request{
+			Organization: "org-1", User: "ann", Scopes: []apikey.Permission{"notifications:inbox:read"}, Verified: verified, Life: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.calls = nil
+		if w := x.do(t, http.MethodGet, inbox, text.Reveal(), ""); w.Code != http.StatusOK || x.calls[0].Verified != verified || x.calls[0].User != "ann" {
+			t.Errorf("%v: answered %d, relayed as %+v", verified, w.Code, x.calls)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ type entry struct {
 	Details      map[string]any `json:"details"`
 }
 
-// audit lists the changes of keys, tokens, limits, plans, credits, origins, alert rules and exports, newest first.
+// audit lists the changes of keys, tokens, links of the portal, limits, plans, credits, origins, alert rules and exports, newest first.
 func (a *API) audit(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	q, before, err := readPage[int64](r, "organization_id", "key_id")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // mintCustomerToken returns a token of an end user for the backend of a customer, which called with a product key. The token
-// can't do more than the key.
+// can't do more than the key: it verifies its user only if the key may give the scope to decide on approvals.
 func (a *API) mintCustomerToken(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	var body mintBody
 	key, err := a.readOf(w, r, &body, &body.Organization)
@@ -25,7 +25,7 @@ func (a *API) mintCustomerToken(w http.ResponseWriter, r *http.Request, _ *chain
 	if slices.ContainsFunc(body.Scopes, func(p apikey.Permission) bool { return p.ForEndUsers() && !grants.Give(p) }) {
 		return usertoken.ErrBeyondKey // Mint refuses those that are not for end users.
 	}
-	return a.writeToken(w, r, keyActor(r, key), body)
+	return a.writeToken(w, r, keyActor(r, key), body.request(grants.Give(apikey.DecideOwn)))
 }
 
 // revokeCustomerTokens refuses tokens of end users that were minted before, for the backend of a customer.

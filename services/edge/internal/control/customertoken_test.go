@@ -86,11 +86,45 @@ func TestCustomerMintsNoMoreThanTheKeyHas(t *testing.T) {
 	}
 }
 
+// A token verifies its user only if an operator has it minted, or a key that may give the scope to decide. Any other key
+// that registered a device with the token as the user's would be pushed links that decide.
+func TestTokensOfDecidersVerifyTheUser(t *testing.T) {
+	x := newWorld(t)
+	const body = `{"organization_id":"org-1","user_id":"ann","scopes":["notifications:push:write"],"ttl_seconds":60}`
+	byKey := func(permissions ...apikey.Permission) *httptest.ResponseRecorder {
+		return x.asKey(t, "/v1/tokens", x.backend(t, append(permissions, apikey.MintTokens, "notifications:push:write")...), body)
+	}
+	for name, tt := range map[string]struct {
+		minted *httptest.ResponseRecorder
+		want   bool
+	}{
+		"an operator":               {x.do(t, http.MethodPost, "/admin/v1/tokens", operatorToken, body), true},
+		"a key that may give":       {byKey(apikey.DecideOwn), true},
+		"a key that mints":          {byKey(), false},
+		"a key of all permissions":  {byKey(apikey.Read, apikey.Write, "ai:*", "notifications:*"), false},
+		"a key that itself decides": {byKey("ai:approvals:decide"), false},
+	} {
+		var got struct{ Token string }
+		if err := json.Unmarshal(tt.minted.Body.Bytes(), &got); err != nil || tt.minted.Code != http.StatusCreated {
+			t.Fatalf("%s: answered %d, %v", name, tt.minted.Code, err)
+		}
+		policy, err := x.tokens.TokenPolicy(t.Context(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.users.Use(policy)
+		if token, err := x.users.Verify(got.Token); err != nil || token.Verified != tt.want {
+			t.Errorf("%s: %+v, %v", name, token, err)
+		}
+	}
+}
+
 // No key mints for another organization, and none that is revoked or lacks the scope, also if the role serve relays it.
 func TestCustomerMintIsRefused(t *testing.T) {
 	x := newWorld(t)
 	const body = `{"user_id":"ann","scopes":["notifications:inbox:read"],"ttl_seconds":60}`
 	key := x.backend(t, apikey.MintTokens, apikey.Read)
+	decider := x.backend(t, apikey.MintTokens, apikey.DecideOwn)
 	foreign, revoked := key, x.backend(t, apikey.MintTokens, apikey.Read)
 	foreign.Organization = "org-2"
 	if err := x.manager.Revoke(t.Context(), apikey.Actor{Name: "test"}, revoked.ID); err != nil {
@@ -108,6 +142,7 @@ func TestCustomerMintIsRefused(t *testing.T) {
 		"an unknown key":             {apikey.Key{Organization: "org-1", ID: "key_x"}, body, 401, "invalid_key"},
 		"a key without the scope":    {x.backend(t, apikey.Read, apikey.Write, "notifications:*"), body, 403, "notifications:tokens:mint"},
 		"another organization":       {key, strings.Replace(body, "{", `{"organization_id":"org-2",`, 1), 403, "organization_id"},
+		"an owner's decision":        {decider, `{"user_id":"ann","owner_id":"team","scopes":["ai:decisions:decide"],"ttl_seconds":60}`, 400, "with an owner_id"},
 		"no user":                    {key, `{"scopes":["notifications:inbox:read"],"ttl_seconds":60}`, 400, "user_id: "},
 		"a long life":                {key, strings.Replace(body, "60", "3601", 1), 400, "ttl_seconds: must be from 1 to 3600"},
 		"an unknown field":           {key, `{"colour":"red"}`, 400, "colour: "},

@@ -33,7 +33,8 @@ func (a *API) askPerson(w http.ResponseWriter, r *http.Request, _ *chain.Line) e
 // errNotUser refuses a call in which a key only names its user.
 var errNotUser = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "this operation needs the user's own token: a key can't decide in a user's name")
 
-// userOf returns the end user of a call that the role serve relays. Serve has verified the user's token.
+// userOf returns the end user of a call that the role serve relays. Serve has verified the user's token. A token of an
+// owner is refused as an owner's session is.
 func userOf(r *http.Request) (approver.Person, error) {
 	var c caller.Caller
 	if err := c.Read(r.Header.Get); err != nil {
@@ -41,6 +42,9 @@ func userOf(r *http.Request) (approver.Person, error) {
 	}
 	if !c.UserVerified || c.Organization == "" {
 		return approver.Person{}, errNotUser
+	}
+	if c.Owner != "" {
+		return approver.Person{}, errOwnersApprovals
 	}
 	return approver.Person{Organization: c.Organization, User: c.User, Way: approver.ViaUserToken}, nil
 }
@@ -83,7 +87,7 @@ func (a *API) personRoutes() map[string]map[string]sessionHandler {
 	}
 }
 
-var errOwnersApprovals = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "approvals are the organization's, and this session is an owner's")
+var errOwnersApprovals = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "approvals are the organization's, and this session or token is an owner's")
 
 // showTo answers with what a person decides on.
 func (a *API) showTo(w http.ResponseWriter, r *http.Request, who approver.Person) error {

@@ -76,6 +76,8 @@ func TestDecideAsUser(t *testing.T) {
 		"a key that names":   {[]string{"X-User-Id", "ann"}, "POST", approve, 403, "the user's own token"},
 		"a key looks":        {[]string{"X-User-Id", "ann"}, "GET", "", 403, "the user's own token"},
 		"a verified no one":  {[]string{"X-User-Verified", "true"}, "POST", approve, 403, "the user's own token"},
+		"an owner looks":     {[]string{"X-Owner-Id", "ada", "X-User-Id", "ann", "X-User-Verified", "true"}, "GET", "", 403, "an owner's"},
+		"an owner decides":   {[]string{"X-Owner-Id", "ada", "X-User-Id", "ann", "X-User-Verified", "true"}, "POST", approve, 403, "an owner's"},
 		"no organization":    {[]string{"X-Organization-Id", "", "X-User-Id", "ann", "X-User-Verified", "true"}, "POST", approve, 403, "the user's own token"},
 		"no token of serve":  {[]string{"Authorization", "", "X-User-Id", "ann", "X-User-Verified", "true"}, "POST", approve, 401, ""},
 		"by another service": {[]string{"Authorization", "Bearer none", "X-User-Id", "ann", "X-User-Verified", "true"}, "POST", approve, 401, ""},

@@ -119,7 +119,7 @@ func (a *API) mintLink(w http.ResponseWriter, r *http.Request, l *chain.Line) er
 	}
 	text, until, err := a.options.Portal.Sessions.Mint(r.Context(), portal.Request{
 		Organization: body.Organization, Owner: body.Owner, User: body.User, Scopes: body.Scopes, ReturnURL: body.ReturnURL,
-	}, actor(r, l).Name)
+	}, actor(r, l))
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,14 @@ package control_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/meter"
@@ -54,6 +57,41 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 	}
 }
 
+// Each link has an entry in the audit, which says whose session it opens, and doesn't have the link.
+func TestPortalLinksAreAudited(t *testing.T) {
+	x := newPortal(t)
+	for name, tt := range map[string]struct {
+		owner, user, scopes string
+		want                map[string]any
+	}{
+		"the organization": {"", "", `["ai:usage:read","webhooks:*"]`, map[string]any{"scopes": []any{"ai:usage:read", "webhooks:*"}}},
+		"a person": {"ada", "ann", `["notifications:inbox:read"]`, map[string]any{
+			"owner_id": "ada", "user_id": "ann", "scopes": []any{"notifications:inbox:read"},
+		}},
+	} {
+		link := x.link(t, request("org-1", tt.owner, tt.user, tt.scopes))
+		text, err := io.ReadAll(x.do(t, "GET", "/admin/v1/audit?limit=1&organization_id=org-1", "", "Authorization", "Bearer "+operatorToken).Body)
+		if err != nil || strings.Contains(string(text), strings.TrimPrefix(link, "/portal/open/")) {
+			t.Fatalf("%s: the audit is %s, %v", name, text, err)
+		}
+		var audit struct {
+			Entries []struct {
+				Actor, Action string
+				Details       map[string]any
+			}
+		}
+		if err := json.Unmarshal(text, &audit); err != nil || len(audit.Entries) != 1 {
+			t.Fatalf("%s: the audit is %s, %v", name, text, err)
+		}
+		e := audit.Entries[0]
+		session, _ := e.Details["session"].(string)
+		tt.want["session"] = session
+		if diff := cmp.Diff(tt.want, e.Details); diff != "" || e.Actor != "operator" || e.Action != "portal.link" || !strings.HasPrefix(session, "portal_") {
+			t.Errorf("%s: %+v (-want +got):\n%s", name, e, diff)
+		}
+	}
+}
+
 func TestPortalLinkIsChecked(t *testing.T) {
 	x := newPortal(t)
 	for body, want := range map[string]string{
@@ -92,7 +130,7 @@ func ownerOf(r route.Route) string {
 }
 
 // Each customers' route without a dialect opens to its scope alone, and is called as the session's organization, owner and
-// user, whatever the request says.
+// user, whatever the request says. An owner's session names no run.
 func TestPortalScopes(t *testing.T) {
 	x := newPortal(t)
 	for _, r := range x.table.Routes {
@@ -130,13 +168,13 @@ func TestPortalScopes(t *testing.T) {
 		if len(x.calls) > 0 {
 			t.Fatalf("%s %s was relayed without its scope", r.Method, r.Path)
 		}
-		headers = append(x.session(t, request("org-1", owner, "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other")
+		headers = append(x.session(t, request("org-1", owner, "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other", caller.HeaderRun, "run-1")
 		if answer := x.do(t, r.Method, path, body, headers...); answer.Status != http.StatusOK || len(x.calls) != 1 {
 			t.Fatalf("%s %s with %s: %d and %d calls, want 200 and 1", r.Method, r.Path, r.Scope, answer.Status, len(x.calls))
 		}
 		call := x.calls[0]
 		x.calls = nil
-		if call.organization != "org-1" || call.key != "portal" || call.owner != owner || call.user != "ann" || !call.verified {
+		if call.organization != "org-1" || call.key != "portal" || call.owner != owner || call.user != "ann" || !call.verified || (call.run == "") != (owner != "") {
 			t.Errorf("%s %s: called as %+v", r.Method, r.Path, call)
 		}
 		if r.Upstream != "gateway" && strings.Contains(call.target, "other") {
@@ -226,6 +264,9 @@ func TestOwnersSessionsReachNoOrganization(t *testing.T) {
 	}
 	if status, reason := link("ai:usage:read", "webhooks:*", "ai:runs:write"); status != 400 || !strings.Contains(reason, "ai:runs:write, ai:usage:read") || strings.Contains(reason, "webhooks") {
 		t.Errorf("%d %q, want the two scopes", status, reason)
+	}
+	if status, reason := link("ai:tools:invoke"); status != 400 || !strings.Contains(reason, "ai:tools:invoke") { // The gateway knows no owners of tools.
+		t.Errorf("tools beside an owner: %d %q", status, reason)
 	}
 	for _, r := range x.table.Routes {
 		if x.table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == "control" || r.ScopedBy != route.ScopedByOrganization {

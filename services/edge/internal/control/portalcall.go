@@ -102,9 +102,13 @@ func unheld(_ http.ResponseWriter, _ *http.Request, _ *chain.Line, _ *portal.Ses
 }
 
 // actAs puts a session's owner and user in place of those that a request names in its header and query. A body that
-// names another one is refused by the service, since it differs from the header.
+// names another one is refused by the service, since it differs from the header. Runs are the organization's, so that an
+// owner's session names none.
 func actAs(req *http.Request, r route.Route, s *portal.Session) {
 	query := req.URL.Query()
+	if s.Owner != "" {
+		req.Header.Del(caller.HeaderRun)
+	}
 	for _, identity := range []struct{ header, parameter, value string }{
 		{caller.HeaderOwner, "owner_id", s.Owner}, {caller.HeaderUser, "user_id", s.User},
 	} {

@@ -20,12 +20,15 @@ type mintBody struct {
 	Origins      []string            `json:"origins"`
 }
 
-func (b mintBody) request() usertoken.Request {
+// request returns the request for the token. verified says whether the caller may let the holder decide on approvals.
+func (b mintBody) request(verified bool) usertoken.Request {
 	life := time.Duration(0)                                                    // Mint refuses it.
 	if b.TTLSeconds > 0 && b.TTLSeconds <= int(usertoken.MaxLife/time.Second) { // others could overflow as a duration
 		life = time.Duration(b.TTLSeconds) * time.Second
 	}
-	return usertoken.Request{Organization: b.Organization, User: b.User, Owner: b.Owner, Scopes: b.Scopes, Origins: b.Origins, Life: life}
+	return usertoken.Request{
+		Organization: b.Organization, User: b.User, Owner: b.Owner, Scopes: b.Scopes, Origins: b.Origins, Verified: verified, Life: life,
+	}
 }
 
 // revokeBody names whose tokens are refused: those of a user, or of all users of the organization without one.
@@ -50,11 +53,11 @@ func (a *API) mintToken(w http.ResponseWriter, r *http.Request, l *chain.Line) e
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
-	return a.writeToken(w, r, actor(r, l), body)
+	return a.writeToken(w, r, actor(r, l), body.request(true))
 }
 
-func (a *API) writeToken(w http.ResponseWriter, r *http.Request, by apikey.Actor, body mintBody) error {
-	text, id, expires, err := a.options.Users.Mint(r.Context(), by, body.request())
+func (a *API) writeToken(w http.ResponseWriter, r *http.Request, by apikey.Actor, request usertoken.Request) error {
+	text, id, expires, err := a.options.Users.Mint(r.Context(), by, request)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,11 @@ func TestMintToken(t *testing.T) {
 func TestTokenRequestsAreRefused(t *testing.T) {
 	x := newWorld(t)
 	for name, tt := range map[string]struct{ method, path, body, want string }{
-		"scope":               {"POST", "/admin/v1/tokens", strings.Replace(aToken, "inbox:read", "sends:write", 1), "scopes: must hold"},
+		"scope": {"POST", "/admin/v1/tokens", strings.Replace(aToken, "inbox:read", "sends:write", 1), "scopes: must hold"},
+		"an owner decides": {
+			"POST", "/admin/v1/tokens", strings.Replace(aToken, `["notifications:inbox:read"]`, `["ai:decisions:decide"],"owner_id":"team"`, 1),
+			"scopes: must not hold ai:decisions:decide with an owner_id",
+		},
 		"long life":           {"POST", "/admin/v1/tokens", strings.Replace(aToken, "60", "3601", 1), "ttl_seconds: must be from 1 to 3600"},
 		"overflow":            {"POST", "/admin/v1/tokens", strings.Replace(aToken, "60", "9223372036854775807", 1), "ttl_seconds"},
 		"no life":             {"POST", "/admin/v1/tokens", strings.Replace(aToken, `,"ttl_seconds":60`, "", 1), "ttl_seconds"},

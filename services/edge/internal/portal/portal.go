@@ -76,7 +76,8 @@ type Link struct {
 
 // Store persists links and sessions.
 type Store interface {
-	Insert(ctx context.Context, link Link) error
+	// Insert stores a link with its audit entry.
+	Insert(ctx context.Context, link Link, entry apikey.Entry) error
 	// Open gives the link its session and reports true. It reports false, and changes nothing, if there is no such link,
 	// or it has a session, or it has ended at now. Of several calls at once, one opens it.
 	Open(ctx context.Context, link, session Digest, expiresAt, now time.Time) (opened bool, err error)
@@ -109,8 +110,8 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// Mint makes a link for an operator, and returns its secret and when it ends.
-func (s *Sessions) Mint(ctx context.Context, r Request, by string) (text secret.Value, until time.Time, err error) {
+// Mint makes a link for an operator, and returns its secret and when it ends. No link leaves without an entry in the audit.
+func (s *Sessions) Mint(ctx context.Context, r Request, by apikey.Actor) (text secret.Value, until time.Time, err error) {
 	if r, err = r.check(s.table); err != nil {
 		return secret.Value{}, time.Time{}, err
 	}
@@ -120,15 +121,30 @@ func (s *Sessions) Mint(ctx context.Context, r Request, by string) (text secret.
 			ID: "portal_" + strings.ToLower(rand.Text()), Organization: r.Organization, Owner: r.Owner, User: r.User,
 			Scopes: r.Scopes, ReturnURL: r.ReturnURL,
 		},
-		Digest: digestOf(value), CreatedBy: by, CreatedAt: now, UntilAt: now.Add(linkTime),
+		Digest: digestOf(value), CreatedBy: by.Name, CreatedAt: now, UntilAt: now.Add(linkTime),
 	}
 	if err := s.store.Drop(ctx, now.Add(-keptTime), dropped); err != nil {
 		return secret.Value{}, time.Time{}, fmt.Errorf("drop portal sessions: %w", err)
 	}
-	if err := s.store.Insert(ctx, link); err != nil {
+	if err := s.store.Insert(ctx, link, link.entry(by)); err != nil {
 		return secret.Value{}, time.Time{}, fmt.Errorf("store portal link: %w", err)
 	}
 	return secret.New(value), link.UntilAt, nil
+}
+
+// ActionLink is the action of a new link in the audit.
+const ActionLink = "portal.link"
+
+// entry returns the audit entry of a new link, which names its session by id and has neither secret nor digest.
+func (l *Link) entry(by apikey.Actor) apikey.Entry {
+	details := map[string]any{"session": l.ID, "scopes": l.Scopes}
+	if l.Owner != "" {
+		details["owner_id"] = l.Owner
+	}
+	if l.User != "" {
+		details["user_id"] = l.User
+	}
+	return apikey.Entry{At: l.CreatedAt, Actor: by, Action: ActionLink, Organization: l.Organization, Details: details}
 }
 
 // ErrLink refuses a link; it doesn't say why.

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgdb"
 )
 
 // Portal implements the store of package portal.
@@ -20,14 +21,21 @@ type Portal struct{ pool *pgxpool.Pool }
 func NewPortal(pool *pgxpool.Pool) *Portal { return &Portal{pool: pool} }
 
 // Insert implements portal.Store.
-func (p *Portal) Insert(ctx context.Context, link portal.Link) error {
+func (p *Portal) Insert(ctx context.Context, link portal.Link, entry apikey.Entry) error {
 	scopes := make([]string, len(link.Scopes))
 	for i, scope := range link.Scopes {
 		scopes[i] = string(scope)
 	}
-	return dbsql.New(p.pool).InsertPortalLink(ctx, dbsql.InsertPortalLinkParams{
-		ID: link.ID, LinkDigest: link.Digest[:], OrganizationID: link.Organization, OwnerID: link.Owner, UserID: link.User,
-		Scopes: scopes, ReturnUrl: link.ReturnURL, CreatedBy: link.CreatedBy, CreatedAt: link.CreatedAt, LinkExpiresAt: link.UntilAt,
+	return pgdb.InTx(ctx, p.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		err := q.InsertPortalLink(ctx, dbsql.InsertPortalLinkParams{
+			ID: link.ID, LinkDigest: link.Digest[:], OrganizationID: link.Organization, OwnerID: link.Owner, UserID: link.User,
+			Scopes: scopes, ReturnUrl: link.ReturnURL, CreatedBy: link.CreatedBy, CreatedAt: link.CreatedAt, LinkExpiresAt: link.UntilAt,
+		})
+		if err != nil {
+			return err
+		}
+		return audit(ctx, q, entry)
 	})
 }
 

@@ -47,7 +47,7 @@ func request(inbound http.Header, authorization string, call Call) http.Header {
 		names = passedOfUser
 		h.set(caller.HeaderUser, call.User)
 	}
-	if call.User != "" || call.Verified {
+	if call.Verified {
 		h.set(caller.HeaderUserVerified, caller.Verified)
 	}
 	if call.Owner != "" {

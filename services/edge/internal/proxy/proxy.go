@@ -57,8 +57,8 @@ type Call struct {
 	// Body returns the body to send in place of the caller's, or the error that refuses it; nil sends the body
 	// unchanged.
 	Body func(ctx context.Context, sent io.Reader) ([]byte, error)
-	// Verified reports whether the user's own session has verified the user in the request's headers. A token has
-	// verified User.
+	// Verified reports whether the user's own token or session has verified User, or without one the user in the
+	// request's headers.
 	Verified bool
 	// Follow is called with the function that ends the call early, for which the caller may give an *apierr.Error as the
 	// reason. Do calls done when the call has ended. Follow may be nil.

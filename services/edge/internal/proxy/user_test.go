@@ -12,18 +12,18 @@ import (
 )
 
 // Of a call with an end user's token the service gets the user and the owner of the token, none that the caller sends,
-// and of the other headers only those that say what is asked for.
+// and of the other headers only those that say what is asked for. The user is verified only if the token says so.
 func TestHeadersOfEndUser(t *testing.T) {
-	for _, owner := range []string{"", "team"} {
+	for owner, verified := range map[string]string{"": "true", "team": ""} {
 		var got http.Header
 		e := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }),
-			func(call *proxy.Call) { call.User, call.Owner = "ann", owner })
+			func(call *proxy.Call) { call.User, call.Owner, call.Verified = "ann", owner, verified != "" })
 		e.post(t, strings.NewReader("{}"), http.Header{
-			"X-User-Id": {"bob", "bob"}, "X-User-Verified": {"no"}, "X-Owner-Id": {"other"}, "X-Run-Id": {"run"}, "X-Switchyard-Tags": {"a=b"},
+			"X-User-Id": {"bob", "bob"}, "X-User-Verified": {"true"}, "X-Owner-Id": {"other"}, "X-Run-Id": {"run"}, "X-Switchyard-Tags": {"a=b"},
 			"Authorization": {"Bearer swt_x"}, "Origin": {"https://app.example.com"}, "Cookie": {"a=b"}, "Last-Event-Id": {"7"},
 		})
 		for name, want := range map[string]string{
-			"X-User-Id": "ann", "X-User-Verified": "true", "X-Owner-Id": owner, "X-Run-Id": "", "X-Switchyard-Tags": "", "Origin": "", "Cookie": "", "Last-Event-Id": "7",
+			"X-User-Id": "ann", "X-User-Verified": verified, "X-Owner-Id": owner, "X-Run-Id": "", "X-Switchyard-Tags": "", "Origin": "", "Cookie": "", "Last-Event-Id": "7",
 		} {
 			if values := strings.Join(got.Values(name), "|"); values != want {
 				t.Errorf("%s: the service got %q, want %q", name, values, want)

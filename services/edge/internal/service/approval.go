@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/decision"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Approvals calls the gateway for its approvals, and notify for the messages about them. It is safe for concurrent use.
@@ -113,17 +114,23 @@ func (a *Approvals) Decide(ctx context.Context, token string, choice decision.Ch
 	return a.decision(ctx, http.MethodPost, token, choice)
 }
 
-// decision calls the gateway by a token, which is all that authorizes the call.
+// decision calls the gateway by a token. The token names the approval and its approver, so that the call names no
+// organization.
 func (a *Approvals) decision(ctx context.Context, method, token string, body any) (*decision.Decision, error) {
 	var d decision.Decision
-	_, err := a.client.request(ctx, method, a.gateway.JoinPath("/v1/decisions/", token), http.Header{}, body, &d)
-	if refusal := refusalOf(err); refusal != nil && refusal.Status < http.StatusInternalServerError {
+	_, err := a.client.call(ctx, method, a.gateway.JoinPath("/v1/decisions/", token), "", body, &d)
+	if refusal := refusalOf(err); refusal != nil && refusesPerson(refusal) {
 		return nil, refusal
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decision of the gateway: %w", err)
 	}
 	return &d, nil
+}
+
+// refusesPerson reports whether an answer of the gateway refuses a token's holder, and not the edge's service token.
+func refusesPerson(r *decision.RefusalError) bool {
+	return r.Status < http.StatusInternalServerError && r.Status != http.StatusUnauthorized && r.Reason != string(apierr.ReasonForbidden)
 }
 
 // refusalOf returns an answer of the gateway that is no success; nil if err is another error.

@@ -87,7 +87,7 @@ func TestMint(t *testing.T) {
 	}
 }
 
-// A token is all that authorizes a decision: no service token goes with it, and no error repeats it.
+// A decision needs the service token as well as the approver's, names no organization, and no error repeats a token.
 func TestDecisions(t *testing.T) {
 	s, gateway := newApprovals(t)
 	s.text = `{"ref":"r1","organization_id":"acme","status":"pending","approver":"ann","channel":"email","server_id":"ci","tool":"deploy",
@@ -98,7 +98,7 @@ func TestDecisions(t *testing.T) {
 	if err != nil || d.Version != "v1" || *d.Server != "ci" || string(d.Arguments) != `{"env":"prod"}` || *d.Call.ReviewedBy != "olga" || !d.Pending() || d.Run != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if s.asked != "GET /v1/decisions/"+token+" " || s.header.Get("Authorization") != "" || s.header.Get("X-Organization-Id") != "" {
+	if s.asked != "GET /v1/decisions/"+token+" " || s.header.Get("Authorization") != "Bearer canary-token" || s.header.Get("X-Organization-Id") != "" {
 		t.Errorf("asked %s with %v", s.asked, s.header)
 	}
 	if version, err := gateway.Version(t.Context(), token); version != "v1" || err != nil {
@@ -122,11 +122,12 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	s.status = 503
-	if _, err := gateway.Show(t.Context(), token); err == nil || strings.Contains(err.Error(), token) {
-		t.Errorf("unavailable: %v", err)
-	} else if _, refused := errors.AsType[*decision.RefusalError](err); refused {
-		t.Errorf("unavailable is a refusal: %v", err)
+	for status, reason := range map[int]string{503: "unavailable", 401: "unauthenticated", 403: "forbidden"} {
+		s.status, s.text = status, `{"error":"`+reason+`","reason":"x"}`
+		_, err := gateway.Show(t.Context(), token)
+		if _, refused := errors.AsType[*decision.RefusalError](err); err == nil || refused || strings.Contains(err.Error(), token) {
+			t.Errorf("%d %s: %v, want an error that refuses no person", status, reason, err)
+		}
 	}
 }
 

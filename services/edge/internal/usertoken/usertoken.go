@@ -71,6 +71,8 @@ type claims struct {
 	Owner        string              `json:"owner,omitempty"`
 	Scopes       []apikey.Permission `json:"scopes"`
 	Origins      []string            `json:"origins,omitempty"`
+	// Verified is absent from tokens of earlier releases, whose users are not verified.
+	Verified bool `json:"user_verified,omitempty"`
 }
 
 // Token is what a valid token says. It must not be changed.
@@ -78,6 +80,8 @@ type Token struct {
 	ID, Organization, User string
 	// Owner is empty if the token names none.
 	Owner string
+	// Verified reports whether calls with the token prove that its user calls, see Request.
+	Verified bool
 	// Issued and Expires are whole seconds.
 	Issued, Expires time.Time
 	// origins narrow those of the organization; none does not.
@@ -91,7 +95,7 @@ type Token struct {
 // token returns what the claims of a token say that a key has signed.
 func (c *claims) token(key string) *Token {
 	return &Token{
-		ID: c.ID, Organization: c.Organization, User: c.User, Owner: c.Owner,
+		ID: c.ID, Organization: c.Organization, User: c.User, Owner: c.Owner, Verified: c.Verified,
 		Issued: time.Unix(c.Issued, 0), Expires: time.Unix(c.Expires, 0),
 		origins: c.Origins, grants: apikey.GrantsOf(slices.DeleteFunc(c.Scopes, func(p apikey.Permission) bool { return !p.ForEndUsers() })),
 		position: c.Position, key: key, userBucket: "user " + c.Organization + " " + c.User, organizationBucket: "organization " + c.Organization,
@@ -119,6 +123,9 @@ type Request struct {
 	Owner   string
 	Scopes  []apikey.Permission
 	Origins []string
+	// Verified says that the minter may let the token's holder decide on approvals. A minter without that right could
+	// otherwise register another device as the user's, and decide by what is pushed to it.
+	Verified bool
 	// Life is how long the token is valid, in whole seconds.
 	Life time.Duration
 }
@@ -141,6 +148,8 @@ func (r Request) check() error {
 		return apierr.Invalid("scopes", "must hold one or more of the scopes for end users: "+scopeNames())
 	case len(r.Scopes) > len(apikey.EndUserScopes()):
 		return apierr.Invalid("scopes", "must name each scope once")
+	case r.Owner != "" && slices.Contains(r.Scopes, apikey.DecideOwn):
+		return apierr.Invalid("scopes", "must not hold "+string(apikey.DecideOwn)+" with an owner_id: approvals are the whole organization's")
 	case r.Life < time.Second || r.Life > MaxLife:
 		return apierr.Invalid("ttl_seconds", fmt.Sprintf("must be from 1 to %d", MaxLife/time.Second))
 	}

@@ -54,10 +54,25 @@ func (b *bench) shown(tb testing.TB, token string) map[string]any {
 	return b.byToken(tb, http.MethodGet, token, "").fields(tb, http.StatusOK)
 }
 
-// byToken makes a request with a decision token and no other credential.
+// byToken makes a service's request with a decision token, which names no organization.
 func (b *bench) byToken(tb testing.TB, verb, token, body string) answer {
 	tb.Helper()
-	return b.say(tb, verb, decisionsPath+"/"+token, body, "Authorization", "", "X-Organization-Id", "")
+	return b.say(tb, verb, decisionsPath+"/"+token, body, "X-Organization-Id", "")
+}
+
+// The gateway knows no groups of approvers: a token alone, which a former member may still have, shows and decides nothing.
+func TestTokenAloneDecidesNothing(t *testing.T) {
+	b := setup(t)
+	token := b.tokenOf(t, b.exactly(t, `{}`, false, true).Ref, "ada")
+	for _, tt := range []struct {
+		authorization, reason string
+		status                int
+	}{{"", "unauthenticated", 401}, {"Bearer " + token, "unauthenticated", 401}, {"Bearer sup", "forbidden", 403}} {
+		for _, verb := range []string{http.MethodGet, http.MethodPost} {
+			b.say(t, verb, decisionsPath+"/"+token, `{"decision":"deny"}`, "Authorization", tt.authorization).refused(t, tt.status, tt.reason, "")
+		}
+	}
+	has(t, b.shown(t, token), map[string]any{"status": "pending"})
 }
 
 func TestDecisionByToken(t *testing.T) {

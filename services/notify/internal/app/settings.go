@@ -28,7 +28,7 @@ type Delivery struct {
 	RequestTimeout    time.Duration    `env:"REQUEST_TIMEOUT" envDefault:"15s" doc:"time for one attempt, at most 30s"`
 	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a recipient stays leased to a replica; at least 5s more than the request timeout"`
 	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"32" doc:"attempts in flight per replica and channel; email has SMTP_CONNECTIONS, web_push four times as many; one organization may use half of them"`
-	BreakerFailures   int              `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row that open the circuit of a host or of one URL, channel or device there, per organization where customers name it"`
+	BreakerFailures   int              `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row that open the circuit of a host or of one webhook's path, Slack URL, channel or device there, per organization where customers name it"`
 	BreakerPause      time.Duration    `env:"BREAKER_PAUSE" envDefault:"5s" doc:"how long an open circuit pauses attempts the first time; doubled each further time"`
 	BreakerMaxPause   time.Duration    `env:"BREAKER_MAX_PAUSE" envDefault:"5m" doc:"longest pause of an open circuit"`
 	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is valid"`

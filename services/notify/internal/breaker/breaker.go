@@ -1,6 +1,7 @@
 // Package breaker decides when attempts pause because they fail. A host (a scheme with host and port) pauses while it
-// answers no lane; a lane (a URL, a channel or a device) pauses while its own attempts fail. The decision is a pure
-// function; all replicas share its state. The dispatcher asks before each attempt and reports the outcome.
+// answers no lane; a lane (a webhook's path, a Slack URL, a channel or a device) pauses while its own attempts fail. The
+// decision is a pure function; all replicas share its state. The dispatcher asks before each attempt and reports the
+// outcome.
 package breaker
 
 import (

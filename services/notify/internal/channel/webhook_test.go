@@ -71,6 +71,26 @@ func TestWebhookTargets(t *testing.T) {
 	}
 }
 
+// The path of a webhook is its lane, whatever the query, which often differs from message to message.
+func TestLaneOfWebhook(t *testing.T) {
+	webhook := channel.NewDirectWebhook(channel.DirectOptions{Checker: checker(t), Secrets: secrets(t, "acme", "s")})
+	lane := func(url string) string {
+		t.Helper()
+		work, err := webhook.Prepare(t.Context(), channel.Message{Organization: "acme", Text: "x", Target: channel.Target{URL: url}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return work.Lane
+	}
+	for other, same := range map[string]bool{
+		"https://example.com/x": true, "https://example.com/x?order=7": true, "https://example.com/x/": false, "https://example.com/y": false,
+	} {
+		if got := lane(other) == lane("https://example.com/x?order=1"); got != same {
+			t.Errorf("%s: the same lane %v, want %v", other, got, same)
+		}
+	}
+}
+
 func TestWebhookIsSigned(t *testing.T) {
 	const key = "a-secret-of-thirty-two-bytes-..."
 	var header http.Header

@@ -104,7 +104,7 @@ func (s *Devices) Device(ctx context.Context, id uuid.UUID) (push.Sealed, error)
 	}
 	return push.Sealed{
 		ID: row.SubID, Organization: row.OrganizationID, Digest: row.EndpointDigest, Text: row.Sealed,
-		KeyID: row.VapidKeyID, Status: push.Status(row.Status), ByUser: row.RegisteredByUser, Revision: row.Revision,
+		KeyID: row.VapidKeyID, Status: push.Status(row.Status), User: row.UserID, ByUser: row.RegisteredByUser, Revision: row.Revision,
 	}, failure("read device", err)
 }
 

@@ -142,7 +142,9 @@ func (c Content) Of(send uuid.UUID, tag string) []byte {
 // work is the stored work of a send, common to all its pushes.
 type work struct {
 	Content Content `json:"content"`
-	// Private is the content with the message's secret, for devices registered by their user; empty if the message has
+	// User is whom the message is for; empty for broadcasts and one-off devices, and in work of earlier releases.
+	User string `json:"user,omitempty"`
+	// Private is the content with the message's secret, for devices that User has registered; empty if the message has
 	// no secret or no user.
 	Private Content `json:"private,omitempty"`
 	TTL     int     `json:"ttl"`
@@ -155,6 +157,14 @@ type work struct {
 	// Subscription is the one-off device; KeyID names the key to sign with.
 	Subscription []byte `json:"subscription,omitempty"`
 	KeyID        string `json:"key_id,omitempty"`
+}
+
+// contentFor returns what a device gets. Its registration may have passed to another user since the message was accepted.
+func (w work) contentFor(to *Sealed) Content {
+	if len(w.Private) > 0 && w.User != "" && to.ByUser && to.User == w.User {
+		return w.Private
+	}
+	return w.Content
 }
 
 func (w work) bytes() []byte {

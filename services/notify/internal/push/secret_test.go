@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"testing"
 
 	"github.com/google/uuid"
@@ -17,16 +18,24 @@ func TestSecretReachesTheUsersOwnDevices(t *testing.T) {
 	const secret, bare = "canary-secret-0123456789", `"url":"https://shop.example/x/"`
 	for name, tt := range map[string]struct {
 		byUser, oneOff bool
-		target         channel.Target
-		has            bool
+		// user is the device's user; "" for ann. change changes the stored work.
+		user   string
+		change func(work []byte) []byte
+		target channel.Target
+		has    bool
 	}{
 		"registered by the user": {byUser: true, target: channel.Target{User: "ann"}, has: true},
 		"registered by a key":    {target: channel.Target{User: "ann"}},
 		"a broadcast":            {byUser: true, target: channel.Target{Broadcast: true}},
+		"a broadcast to bob":     {byUser: true, user: "bob", target: channel.Target{Broadcast: true}},
 		"a device of the caller": {oneOff: true},
+		"work of an earlier release, which may be another user's": {
+			byUser: true, target: channel.Target{User: "ann"}, user: "bob",
+			change: func(work []byte) []byte { return bytes.Replace(work, []byte(`"user":"ann",`), nil, 1) },
+		},
 	} {
 		w := newWorld(t)
-		w.device.ByUser = tt.byUser
+		w.device.ByUser, w.device.User = tt.byUser, cmp.Or(tt.user, "ann")
 		if tt.oneOff {
 			tt.target.Subscription = &channel.Subscription{
 				Endpoint: "https://fcm.googleapis.com/fcm/send/one-off", Keys: webpushtest.BrowserKeys(t, []byte("auth-of-16-bytes")),
@@ -39,6 +48,9 @@ func TestSecretReachesTheUsersOwnDevices(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if tt.change != nil {
+			work.Body = tt.change(work.Body)
 		}
 		task := channel.Task{Channel: channel.WebPush, Notification: uuid.New(), Work: work.Body, Number: 1}
 		if !tt.oneOff {

@@ -61,7 +61,7 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 		return channel.Work{}, err
 	}
 	w := work{
-		Content: fitted.Content, TTL: int(DefaultTTL.Seconds()), Urgency: string(webpush.UrgencyNormal),
+		Content: fitted.Content, User: m.Target.User, TTL: int(DefaultTTL.Seconds()), Urgency: string(webpush.UrgencyNormal),
 		Topic: topic(m), Tag: m.Target.Topic, Broadcast: m.Target.Broadcast,
 	}
 	if secret {

@@ -30,7 +30,9 @@ type Sealed struct {
 	Text   []byte
 	KeyID  string
 	Status Status
-	// ByUser reports whether its user registered it with the user's own token or session.
+	// User is the device's present user; empty for none. ByUser reports whether this user registered it with the user's own
+	// token or session.
+	User   string
 	ByUser bool
 	// Revision is that of its registration.
 	Revision int64
@@ -108,13 +110,9 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	if err != nil {
 		return channel.Crowded(placeDelay)
 	}
-	content := w.Content
-	if to.ByUser && len(w.Private) > 0 {
-		content = w.Private
-	}
 	began := t.now()
 	answer, err := t.pusher.Push(ctx, key, from, to.subscription, webpush.Message{
-		Text: content.Of(task.Notification, w.Tag), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
+		Text: w.contentFor(&to.Sealed).Of(task.Notification, w.Tag), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
 	})
 	leave()
 	if err != nil {
@@ -147,6 +145,9 @@ func (t *Transport) recipient(ctx context.Context, task channel.Task, w work) (r
 			return r, new(channel.Failed(ClassMissing, 0, ""))
 		} else if err != nil {
 			return r, new(channel.Retry(channel.ClassPanic, 0, 0))
+		}
+		if w.User != "" && r.User != w.User { // Another user has registered the browser since.
+			return r, new(channel.Failed(ClassMissing, 0, ""))
 		}
 		if r.Status != Active {
 			return r, new(channel.Failed(ClassQuarantined, 0, ""))

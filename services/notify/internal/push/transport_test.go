@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	digest := subscription.Endpoint().Digest()
 	w.device = Sealed{
 		ID: uuid.New(), Organization: "acme", Digest: digest[:], Text: box.Seal(subscription.Bytes(), owner("acme", digest[:])),
-		KeyID: w.keys.Keys()[1].ID(), Status: Active, Revision: 7,
+		KeyID: w.keys.Keys()[1].ID(), Status: Active, User: "ann", Revision: 7,
 	}
 	w.transport = NewTransport(w, w.keys, box, w, 4, NewRejections(nil, testkit.Logger(t)))
 	w.sender = NewSender(hosts, w.keys, Limits{Content: 600})
@@ -155,6 +155,8 @@ func TestDeliverRefusesBeforeItPushes(t *testing.T) {
 	}{
 		"deleted":          {func(w *world, _ *channel.Task) { w.known = false }, channel.Permanent, ClassMissing},
 		"quarantined":      {func(w *world, _ *channel.Task) { w.device.Status = Quarantined }, channel.Permanent, ClassQuarantined},
+		"another user's":   {func(w *world, _ *channel.Task) { w.device.User = "bob" }, channel.Permanent, ClassMissing},
+		"no user's":        {func(w *world, _ *channel.Task) { w.device.User = "" }, channel.Permanent, ClassMissing},
 		"store away":       {func(w *world, _ *channel.Task) { w.broken = errors.New("away") }, channel.RetryAfter, channel.ClassPanic},
 		"another's keys":   {func(w *world, _ *channel.Task) { w.device.Organization = "other" }, channel.Permanent, channel.ClassUnreadable},
 		"a key that left":  {func(w *world, _ *channel.Task) { w.device.KeyID = "gone" }, channel.Auth, ClassNoKey},

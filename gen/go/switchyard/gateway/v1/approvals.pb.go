@@ -2015,8 +2015,8 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\rListApprovals\x12+.switchyard.gateway.v1.ListApprovalsRequest\x1a,.switchyard.gateway.v1.ListApprovalsResponse\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12z\n" +
 	"\vGetApproval\x12).switchyard.gateway.v1.GetApprovalRequest\x1a\x1f.switchyard.gateway.v1.Approval\"\x1f\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/approvals/{ref}\x12\x99\x01\n" +
 	"\x13CreateDecisionToken\x121.switchyard.gateway.v1.CreateDecisionTokenRequest\x1a$.switchyard.gateway.v1.DecisionToken\")\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/approvals/{ref}/tokens\x12|\n" +
-	"\vGetDecision\x12).switchyard.gateway.v1.GetDecisionRequest\x1a\x1f.switchyard.gateway.v1.Decision\"!\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/decisions/{token}\x12u\n" +
-	"\x06Decide\x12$.switchyard.gateway.v1.DecideRequest\x1a\x1f.switchyard.gateway.v1.Decision\"$\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/decisions/{token}\x12\x9e\x01\n" +
+	"\vGetDecision\x12).switchyard.gateway.v1.GetDecisionRequest\x1a\x1f.switchyard.gateway.v1.Decision\"!\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/decisions/{token}\x12u\n" +
+	"\x06Decide\x12$.switchyard.gateway.v1.DecideRequest\x1a\x1f.switchyard.gateway.v1.Decision\"$\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/decisions/{token}\x12\x9e\x01\n" +
 	"\x16CreateStandingApproval\x124.switchyard.gateway.v1.CreateStandingApprovalRequest\x1a'.switchyard.gateway.v1.StandingApproval\"%\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/approvals/standing\x12\xa6\x01\n" +
 	"\x15ListStandingApprovals\x123.switchyard.gateway.v1.ListStandingApprovalsRequest\x1a4.switchyard.gateway.v1.ListStandingApprovalsResponse\"\"\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/approvals/standing\x12\x98\x01\n" +
 	"\x16RevokeStandingApproval\x124.switchyard.gateway.v1.RevokeStandingApprovalRequest\x1a\x16.google.protobuf.Empty\"0\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02&*$/v1/approvals/standing/{standing_id}\x12}\n" +

@@ -51,8 +51,9 @@ type ApprovalServiceClient interface {
 	// tokens of an approval end with its decision. 403 for the principal that asked for the execution, 409 unless the
 	// approval is pending, and where the approver has 20 tokens for it.
 	CreateDecisionToken(ctx context.Context, in *CreateDecisionTokenRequest, opts ...grpc.CallOption) (*DecisionToken, error)
-	// GetDecision shows what a token decides, and changes nothing. The token is the credential. 404 for an unknown one, 410
-	// once the approval has expired; a decided approval is shown.
+	// GetDecision shows what a token decides, and changes nothing. The caller answers for the token's holder: the edge checks
+	// that the approver is still a member of the group that decides. 404 for an unknown token, 410 once the approval has
+	// expired; a decided approval is shown.
 	GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*Decision, error)
 	// Decide decides by a token. The same decision by the same token again is 200 with the same body; 409 if it was decided
 	// otherwise, or if what was shown has changed; 404 for an unknown token, 410 once the approval has expired.
@@ -206,8 +207,9 @@ type ApprovalServiceServer interface {
 	// tokens of an approval end with its decision. 403 for the principal that asked for the execution, 409 unless the
 	// approval is pending, and where the approver has 20 tokens for it.
 	CreateDecisionToken(context.Context, *CreateDecisionTokenRequest) (*DecisionToken, error)
-	// GetDecision shows what a token decides, and changes nothing. The token is the credential. 404 for an unknown one, 410
-	// once the approval has expired; a decided approval is shown.
+	// GetDecision shows what a token decides, and changes nothing. The caller answers for the token's holder: the edge checks
+	// that the approver is still a member of the group that decides. 404 for an unknown token, 410 once the approval has
+	// expired; a decided approval is shown.
 	GetDecision(context.Context, *GetDecisionRequest) (*Decision, error)
 	// Decide decides by a token. The same decision by the same token again is 200 with the same body; 409 if it was decided
 	// otherwise, or if what was shown has changed; 404 for an unknown token, 410 once the approval has expired.

@@ -142,7 +142,7 @@ func (q *Queries) DeleteSubscription(ctx context.Context, arg DeleteSubscription
 }
 
 const device = `-- name: Device :one
-SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision,
+SELECT sub_id, organization_id, user_id, endpoint_digest, sealed, vapid_key_id, status, revision,
     (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription WHERE sub_id = $1
 `
@@ -150,6 +150,7 @@ FROM push_subscription WHERE sub_id = $1
 type DeviceRow struct {
 	SubID            uuid.UUID
 	OrganizationID   string
+	UserID           string
 	EndpointDigest   []byte
 	Sealed           []byte
 	VapidKeyID       string
@@ -165,6 +166,7 @@ func (q *Queries) Device(ctx context.Context, subID uuid.UUID) (DeviceRow, error
 	err := row.Scan(
 		&i.SubID,
 		&i.OrganizationID,
+		&i.UserID,
 		&i.EndpointDigest,
 		&i.Sealed,
 		&i.VapidKeyID,

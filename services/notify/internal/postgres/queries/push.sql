@@ -35,7 +35,7 @@ WHERE sub_id = @sub_id AND organization_id = @organization_id AND (sqlc.narg('us
 
 -- name: Device :one
 -- Device returns the data needed to push to a device.
-SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision,
+SELECT sub_id, organization_id, user_id, endpoint_digest, sealed, vapid_key_id, status, revision,
     (verified_user <> '' AND verified_user = user_id)::boolean AS registered_by_user
 FROM push_subscription WHERE sub_id = @sub_id;
 
