@@ -289,12 +289,9 @@ func encodeParts(content []provider.Part) []part {
 // encodeText returns a text document as a text part that begins with the document's name, because the dialect's files
 // are PDFs.
 func encodeText(document *provider.File) part {
-	text, ok := document.PlainText()
+	text, ok := document.NamedText()
 	if !ok { // The text is not UTF-8.
 		return part{Type: "file", File: &file{cmp.Or(document.Name, "document"), document.URL}}
-	}
-	if document.Name != "" {
-		text = document.Name + "\n\n" + text
 	}
 	return part{Type: "text", Text: &text}
 }
