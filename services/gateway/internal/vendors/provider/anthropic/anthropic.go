@@ -3,7 +3,6 @@
 package anthropic
 
 import (
-	"cmp"
 	"context"
 	"net/url"
 	"strconv"
@@ -103,7 +102,7 @@ func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
 	if native(chat) {
 		return Relay(chat, append(p.host.members(chat.Model), wire.Member{Name: "stream", Value: strconv.FormatBool(stream)})...)
 	}
-	body, err := encode(chat, stream, cmp.Or(chat.MaxTokens, p.settings.OutputLimits[chat.Model], defaultMaxTokens))
+	body, err := encode(chat, stream, p.settings.OutputLimits[chat.Model])
 	if err == nil && p.host.Version != "" {
 		body.Model, body.Version = "", p.host.Version
 	}

@@ -4,7 +4,6 @@
 package bedrock
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -142,7 +141,7 @@ func (p *Provider) request(chat *provider.Chat, stream bool) (operation string, 
 		operations = [2]string{invoke, invokeStream}
 		body, err = invocation(chat)
 	} else {
-		body, err = encode(chat, cmp.Or(chat.MaxTokens, p.settings.OutputLimits[chat.Model], defaultMaxTokens))
+		body, err = encode(chat, p.settings.OutputLimits[chat.Model])
 	}
 	if stream {
 		return operations[1], body, err
