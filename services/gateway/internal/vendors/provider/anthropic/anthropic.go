@@ -92,6 +92,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return nil, wire.Malformed("the answer is not an event stream", nil)
 }
 
+// Omitted implements provider.Omitter.
+func (p *Provider) Omitted(chat *provider.Chat) []string { return Omitted(chat) }
+
 // native tells that the caller wrote the body in this dialect.
 func native(chat *provider.Chat) bool {
 	return chat.Native != nil && chat.Native.Dialect == DialectName

@@ -128,6 +128,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return newStream(events, response, isClaude(chat.Model)), nil
 }
 
+// Omitted implements provider.Omitter.
+func (p *Provider) Omitted(chat *provider.Chat) []string { return anthropic.Omitted(chat) }
+
 // native reports whether the caller wrote the body in the form that the model takes.
 func native(chat *provider.Chat) bool {
 	return chat.Native != nil && chat.Native.Dialect == anthropic.DialectName && isClaude(chat.Model)

@@ -71,6 +71,22 @@ func (p *Provider) missingThought(message gjson.Result) (thought string, held bo
 	return string(jsontext.AppendText(nil, cmp.Or(text, " "))), own.Exists()
 }
 
+// Omitted implements provider.Omitter: a strict server gets no reasoning of earlier turns.
+func (p *Provider) Omitted(chat *provider.Chat) (names []string) {
+	reasoned := func(m provider.Message) bool { return m.Reasoning != "" }
+	if chat.Native.Dialect != DialectName || !p.traits.strict || !slices.ContainsFunc(chat.Messages, reasoned) {
+		return nil
+	}
+	each(wire.ParseView(chat.Native.Body).Get("messages"), func(message gjson.Result) {
+		for _, name := range []string{memberReasoningContent, memberReasoning, memberDetails} {
+			if message.Get(name).Type != gjson.Null && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	})
+	return names
+}
+
 func (p *Provider) repairCall(edit *wire.Editor, call gjson.Result) {
 	edit.Members(call, func(name string, value gjson.Result) bool {
 		if name == "id" {
