@@ -23,6 +23,7 @@ var unsupportedTexts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(?:does not|doesn't) support\b`,
 	`\bunsupported (?:parameter|value|keyword|schema|type|feature|field)`,
 	`\bschema\b[^.]*\b(?:unsupported|not (?:supported|permitted|allowed)|too complex|recursive|circular)\b`,
+	`\bmust be a JSON Schema of 'type\b`,
 	`'?additionalProperties'? must be (?:explicitly )?set to`,
 	`\bproperty keys should match pattern\b`,
 	`\b(?:extra inputs are|extraneous key \[[^\]]*\] is) not permitted\b`,

@@ -24,6 +24,7 @@ func TestIsUnsupported(t *testing.T) {
 		"Malformed input request: #: extraneous key [thinking] is not permitted, please reformat your input":                 true,
 		"output_config: Extra inputs are not permitted":                                                                      true,
 		"Input tag 'web_search_20990101' found using 'type' does not match any of the expected tags: 'bash_20250124'":        true,
+		`Invalid schema for response_format 'n': schema must be a JSON Schema of 'type: "object"', got 'type: "array"'.`:     true,
 		"Penalty is not enabled for this model":                                                                              true,
 		"Thinking may not be enabled when tool_choice forces tool use.":                                                      true,
 		"The model returned the following errors: Tool use with function calling is unsupported":                             false,
