@@ -34,10 +34,13 @@ func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error)
 		}
 	}
 	if omitsThinking(chat, root) {
-		members = append(members, wire.Member{Name: "thinking", Value: `{"type":"disabled"}`})
+		members = append(members, wire.Member{Name: "thinking", Value: thinkingOff})
 	}
 	return wire.Override(body, members...), nil
 }
+
+// thinkingOff is the value of the member thinking that switches it off.
+const thinkingOff = `{"type":"disabled"}`
 
 // omitsThinking reports whether a body asks for thinking that the vendor would refuse.
 func omitsThinking(chat *provider.Chat, body gjson.Result) bool {
