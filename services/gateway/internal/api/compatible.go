@@ -161,14 +161,18 @@ func (c nativeCall) reply(route inference.Route) dialect.Reply {
 
 // headers sets the headers that say who served; native reports whether it was a provider of the dialect.
 func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
-	eachHeader(route, inOne(h))
-	switch {
-	case !native:
-	case slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider }):
-		h.Set(headerIgnored, "reasoning.encrypted_content")
-	case c.chat.BoundElsewhere != "":
-		h.Set(headerIgnored, c.chat.BoundElsewhere)
+	if bound := c.boundElsewhere(route); native && bound != "" && !slices.Contains(route.Ignored, bound) {
+		route.Ignored = append([]string{bound}, route.Ignored...)
 	}
+	eachHeader(route, inOne(h))
+}
+
+// boundElsewhere returns the field with reasoning that a provider of the dialect did not get; empty for none.
+func (c nativeCall) boundElsewhere(route inference.Route) string {
+	if slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider }) {
+		return "reasoning.encrypted_content"
+	}
+	return c.chat.BoundElsewhere
 }
 
 // ignored returns a bounded list of names for a header, without the caller's own names that may not be repeated.

@@ -188,7 +188,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		case "openai":
 			var made *openai.Provider
 			made, err = openai.New(provider.Settings{
-				Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Batches: p.Batches, ReasoningStyle: p.ReasoningStyle, Transport: transport,
+				Name: p.Name, BaseURL: p.BaseURL, APIVersion: p.APIVersion, Responses: p.Responses, Batches: p.Batches, ReasoningStyle: p.ReasoningStyle, Transport: transport,
 			})
 			providers[p.Name] = brittle{made}
 		case "anthropic":

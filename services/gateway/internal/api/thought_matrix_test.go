@@ -286,3 +286,30 @@ func TestCallsWithoutReasoning(t *testing.T) {
 		t.Errorf("ignored %q, want thinking", ignored)
 	}
 }
+
+// A relayed body that is sent without some fields, because the vendor would refuse another vendor's turns with them,
+// names these fields.
+func TestFieldsLeftOutOfRelayedBodies(t *testing.T) {
+	b := setupWith(t, answersPolicy+`  - {name: strict, dialect: openai, base_url: %[1]s, key_file: first.key, models: [m], api_version: "2024-10-21"}`+"\n")
+	b.thinks(`"reasoning_content":"Hm."`)
+	const (
+		use   = `[{"type":"tool_use","id":"call_a","name":"Read","input":{}}]`
+		calls = `"tool_calls":[{"id":"call_a","type":"function","function":{"name":"Read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_a","content":"data"}`
+	)
+	chat := func(model, members string) string {
+		return `{"model":"` + model + `",` + readToolSet + `,"messages":[` + askedToRead + `,{"role":"assistant",` + members + calls + `]}`
+	}
+	for name, c := range map[string]struct{ path, body, ignored string }{
+		"thinking after others' calls": {messagesPath, messagesNext("anthropic/m", use), "thinking"},
+		"thinking switched off":        {messagesPath, strings.Replace(messagesNext("anthropic/m", use), `"enabled","budget_tokens":2048`, `"disabled"`, 1), ""},
+		"thinking at first":            {messagesPath, messagesBody("anthropic/m", ""), ""},
+		"reasoning at a strict server": {completions, chat("strict/m", `"reasoning":"so","reasoning_content":"so",`), "reasoning_content, reasoning"},
+		"none at a strict server":      {completions, chat("strict/m", `"reasoning_content":null,`), ""},
+		"reasoning at another server":  {completions, chat("plain/m", `"reasoning_content":"so",`), ""},
+	} {
+		got := b.say(t, "POST", c.path, c.body)
+		if ignored := got.header.Get("X-Switchyard-Ignored"); got.status != http.StatusOK || ignored != c.ignored {
+			t.Errorf("%s: %d %s, ignored %q, want %q", name, got.status, got.body, ignored, c.ignored)
+		}
+	}
+}

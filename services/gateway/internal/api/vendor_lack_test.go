@@ -24,13 +24,13 @@ goals: {quality: [f2/m, f1/m]}
 // count against the vendor. A caller's mistake is still returned to the caller.
 func TestVendorsLackIsNoFaultOfTheCaller(t *testing.T) {
 	b := setupWith(t, lackPolicy)
-	refuse := func(text string) {
+	refuse := func(status int, text string) {
 		b.vendor.mu.Lock()
 		defer b.vendor.mu.Unlock()
 		b.vendor.fails = func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			if strings.HasSuffix(r.URL.Path, "/messages") {
-				w.WriteHeader(http.StatusBadRequest)
+				w.WriteHeader(status)
 				fmt.Fprintf(w, `{"type":"error","error":{"type":"invalid_request_error","message":%q}}`, text)
 				return
 			}
@@ -43,8 +43,8 @@ func TestVendorsLackIsNoFaultOfTheCaller(t *testing.T) {
 		"/v1beta/models/f2/m:generateContent": `{"contents":[{"parts":[{"text":"hi"}]}]}`,
 		messagesPath:                          `{"model":"f2/m",` + anthropicMsg + `}`,
 	}
-	refuse("output_config.format.schema: properties maximum, minimum are not supported")
-	for range 3 { // More failures than open a circuit.
+	for i := range 4 { // More failures than open a circuit, two of them with an error in a 200 answer.
+		refuse([]int{http.StatusBadRequest, http.StatusOK}[i%2], "output_config.format.schema: properties maximum, minimum are not supported")
 		for path, body := range faces {
 			before := b.vendor.count()
 			got := b.say(t, "POST", path, body)
@@ -53,7 +53,7 @@ func TestVendorsLackIsNoFaultOfTheCaller(t *testing.T) {
 			}
 		}
 	}
-	refuse("messages: at least one message is required")
+	refuse(http.StatusBadRequest, "messages: at least one message is required")
 	for path, body := range faces {
 		before := b.vendor.count()
 		if got := b.say(t, "POST", path, body); got.status != 400 || b.vendor.count() != before+1 {

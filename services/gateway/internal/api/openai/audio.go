@@ -38,7 +38,7 @@ func recordingOf(s dialect.Source, path string) (*dialect.Call, error) {
 	usual, most := length(recording)
 	c.Relay.Estimate = provider.Usage{AudioSeconds: usual}
 	c.Relay.Most = provider.Usage{
-		AudioSeconds: most, Input: int64(len(prompt)) + aroundInput + most*audioTokens, Output: aroundInput + most*textTokens,
+		AudioSeconds: most, Input: int64(len(prompt)) + aroundInput + most*audioTokens, Output: aroundOutput + most*textTokens,
 	}
 	return c, c.FinishForm(f)
 }

@@ -43,11 +43,12 @@ func Moderation(s dialect.Source) (*dialect.Call, error) {
 	return c, err
 }
 
-// Bounds of what vendors count in relayed calls, in tokens. aroundInput is what one may add to an input, and openOutput
-// what a text may have whose length no field bounds.
+// Bounds of what vendors count in relayed calls in addition to their content, in tokens. aroundInput is for an input of
+// text, as much as for a chat of one message: a vendor's mistaken usage is billed up to the bound. aroundOutput is for
+// sound and for the text of a recording.
 const (
-	aroundInput = 4096
-	openOutput  = 128 << 10
+	aroundInput  = 256 + 32
+	aroundOutput = 4096
 )
 
 // Limits of numbers in a completion. usualTokens is the length of an answer that names none. Source: OpenAI API
@@ -144,7 +145,7 @@ func Speech(s dialect.Source) (*dialect.Call, error) {
 	c.Relay.Estimate.Characters = characters
 	c.Relay.Estimate.AudioOutput = characters*spokenTokens/spokenCharacters + 1
 	c.Relay.Most = provider.Usage{
-		Input: int64(len(input)+len(instructions)) + aroundInput, Characters: characters, Output: mostSpoken*characters + aroundInput,
+		Input: int64(len(input)+len(instructions)) + aroundInput, Characters: characters, Output: mostSpoken*characters + aroundOutput,
 	}
 	err = c.Finish(o, s.Body, "input", "instructions", "stream_format")
 	c.Relay.Stream = format == "sse"
@@ -222,8 +223,21 @@ func imagesOf(s dialect.Source, path string) (*dialect.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizeImages(c, count, partial, int64(len(o.Raw("prompt"))), 0)
+	sizeImages(c, count, partial, int64(len(o.Raw("prompt"))), imagesIn(o))
 	return c, c.Finish(o, s.Body, "n", "partial_images", "prompt", "image", "images", "mask")
+}
+
+// imagesIn returns how many images a request names in its input.
+func imagesIn(o *dialect.Object) (images int64) {
+	for _, name := range []string{"image", "images", "mask"} {
+		switch value := gjson.ParseBytes(o.Raw(name)); {
+		case value.IsArray():
+			images += value.Get("#").Int()
+		case value.Exists():
+			images++
+		}
+	}
+	return images
 }
 
 // partialOf returns the number of previews that are asked for, from 0 to 3.

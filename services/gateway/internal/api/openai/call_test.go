@@ -30,9 +30,11 @@ func TestCallsAreBounded(t *testing.T) {
 		"one of tokens":          {"completion", `{"prompt":[1,2,3],"max_tokens":10}`, provider.Usage{Input: 3}, provider.Usage{Input: 7 + aroundInput, Output: 10}},
 		"one that is repeated":   {"completion", `{"prompt":"hello","max_tokens":10,"echo":true}`, provider.Usage{Input: 2}, provider.Usage{Input: 7 + aroundInput, Output: 17 + aroundInput}},
 		"a moderation":           {"moderation", `{"input":["a","b"]}`, provider.Usage{Input: 3}, provider.Usage{Input: 9 + aroundInput}},
-		"speech":                 {"speech", `{"input":"grüße"}`, provider.Usage{Input: 2, AudioOutput: 7, Characters: 5}, provider.Usage{Input: 7 + aroundInput, Characters: 5, Output: 80 + aroundInput}},
+		"speech":                 {"speech", `{"input":"grüße"}`, provider.Usage{Input: 2, AudioOutput: 7, Characters: 5}, provider.Usage{Input: 7 + aroundInput, Characters: 5, Output: 80 + aroundOutput}},
 		"images":                 {"images", `{"prompt":"a cat","n":2,"background":"auto"}`, provider.Usage{Input: 2, Images: 2}, provider.Usage{Input: 7 + aroundInput, Images: 2, Output: 2 * largestImage}},
 		"an image with previews": {"images", `{"prompt":"a cat","partial_images":2}`, provider.Usage{Input: 2, Images: 1}, provider.Usage{Input: 7 + aroundInput, Images: 1, Output: 3 * largestImage}},
+		"an edit of images":      {"edit", `{"prompt":"a cat","images":[{"file_id":"a"},{"image_url":"https://a.example/b.png"}],"mask":{"file_id":"c"}}`, provider.Usage{Input: 2, Images: 1}, provider.Usage{Input: 7 + aroundInput + 3*largestImage, Images: 1, Output: largestImage}},
+		"an edit of one image":   {"edit", `{"prompt":"a cat","image":"aQ=="}`, provider.Usage{Input: 2, Images: 1}, provider.Usage{Input: 7 + aroundInput + largestImage, Images: 1, Output: largestImage}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			call, err := readers[c.call](dialect.Source{Body: []byte(c.body)})

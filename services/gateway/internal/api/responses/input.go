@@ -42,8 +42,8 @@ type conversation struct {
 	state map[string]json.RawMessage
 	// thought is reasoning text that belongs to the assistant's next turn.
 	thought string
-	// images are those in results of tools, which follow the results as a message of the user.
-	images []provider.Part
+	// attachments are the images and documents in results of tools, which follow the results as a message of the user.
+	attachments []provider.Part
 }
 
 // items reads the input, with the conversation that it continues.
@@ -143,11 +143,11 @@ func (r *reader) add(m provider.Message) {
 	r.chat.Chat.Messages = append(r.chat.Chat.Messages, m)
 }
 
-// flush appends the images of the results before it, which have to be behind the last of them.
+// flush appends the images and documents of the results before it, which have to be behind the last result.
 func (r *reader) flush() {
-	if len(r.input.images) > 0 {
-		r.chat.Chat.Messages = append(r.chat.Chat.Messages, provider.Message{Role: provider.RoleUser, Content: r.input.images})
-		r.input.images, r.input.turn = nil, false
+	if len(r.input.attachments) > 0 {
+		r.chat.Chat.Messages = append(r.chat.Chat.Messages, provider.Message{Role: provider.RoleUser, Content: r.input.attachments})
+		r.input.attachments, r.input.turn = nil, false
 	}
 }
 
@@ -199,8 +199,8 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// result adds the result of a call. Images in it follow all results of the turn: few vendors have a place for them in a
-// result.
+// result adds the result of a call. Images and documents in it follow all results of the turn: few vendors have a place
+// for them in a result.
 func (r *reader) result(path string, it item) error {
 	switch {
 	case it.CallID == "" && it.Type == "tool_search_output" && it.Execution != "client":
@@ -226,20 +226,20 @@ func (r *reader) result(path string, it item) error {
 		return err
 	}
 	for _, part := range parts {
-		if part.ImageURL != "" {
-			r.input.images = append(r.input.images, part)
+		if part.ImageURL != "" || part.File != nil {
+			r.input.attachments = append(r.input.attachments, part)
 			continue
 		}
 		m.Content = append(m.Content, part)
 	}
 	if len(m.Content) == 0 {
-		m.Content = []provider.Part{{Text: "The result is in the images below."}}
+		m.Content = []provider.Part{{Text: "The result follows below."}}
 	}
 	r.appendResult(m)
 	return nil
 }
 
-// appendResult appends a result directly behind the results before it: images wait.
+// appendResult appends a result directly behind the results before it: attachments wait.
 func (r *reader) appendResult(m provider.Message) {
 	r.input.turn = false
 	r.chat.Chat.Messages = append(r.chat.Chat.Messages, m)

@@ -40,7 +40,8 @@ func TestJob(t *testing.T) {
 	}
 	for id, lines := range f.one.created {
 		mark := strings.TrimPrefix(id, "v-")
-		want := map[string]string{mark + "-0": `{"n":0} for m-one`, mark + "-1": `{"n":1} for m-one`, mark + "-2": `{"n":2} for m-one`}
+		const image = `,"url":"data:image/jpeg;base64,/9j/4AAQ"} for m-one`
+		want := map[string]string{mark + "-0": `{"n":0` + image, mark + "-1": `{"n":1` + image, mark + "-2": `{"n":2` + image}
 		if diff := cmp.Diff(want, lines); diff != "" {
 			t.Errorf("the vendor's lines (-want +got):\n%s", diff)
 		}

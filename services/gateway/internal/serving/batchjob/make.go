@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/serving/file"
+	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -240,7 +241,7 @@ func customID(mark string, number int) string { return fmt.Sprintf("%s-%d", mark
 // maxLine bounds a request of a job, in bytes. A file of requests is checked before a job is made of it.
 const maxLine = 32 << 20
 
-// lines reads the requests of a job.
+// lines reads the requests of a job. Images get the type that their bytes show, as in live requests.
 func (m *Manager) lines(ctx context.Context, j *Job, unread *error) iter.Seq2[provider.BatchLine, error] {
 	return func(yield func(provider.BatchLine, error) bool) {
 		mark, n := markOf(j), 0
@@ -256,7 +257,8 @@ func (m *Manager) lines(ctx context.Context, j *Job, unread *error) iter.Seq2[pr
 				yield(provider.BatchLine{}, err)
 				return
 			}
-			if !yield(provider.BatchLine{CustomID: customID(mark, n), Body: []byte(gjson.GetBytes(line, "body").Raw)}, nil) {
+			body := imagefetch.Retype([]byte(gjson.GetBytes(line, "body").Raw))
+			if !yield(provider.BatchLine{CustomID: customID(mark, n), Body: body}, nil) {
 				return
 			}
 			n++

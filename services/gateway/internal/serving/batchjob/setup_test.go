@@ -231,7 +231,7 @@ func (f *fixture) create(t *testing.T, n int, reserve *batchjob.Reservation) *ba
 	requests := make([]batchjob.Request, n)
 	for i := range requests {
 		requests[i] = batchjob.Request{ID: fmt.Sprint("mine-", i), Input: 5, MostInput: 100, MostOutput: 50}
-		fmt.Fprintf(&content, `{"custom_id":"mine-%d","body":{"n":%d}}`+"\n", i, i)
+		fmt.Fprintf(&content, `{"custom_id":"mine-%d","body":{"n":%d,"url":"data:image/jpg;base64,/9j/4AAQ"}}`+"\n", i, i)
 	}
 	input, err := f.files.Create(t.Context(), ada, file.File{ID: file.NewID(), Purpose: file.PurposeBatch, CreatedAt: time.Now()}, []byte(content.String()))
 	if err != nil {

@@ -314,15 +314,18 @@ func (x *execution) route() Route {
 	}
 }
 
-// ignored returns the hints of the request that the provider that served did not get. What a vendor makes of a request
+// ignored returns the fields of the request that the provider that served did not get. What a vendor makes of a request
 // that it got as it came is its own affair.
 func (x *execution) ignored() []string {
+	chat := x.request.Chat
+	chat.Model = x.served.Upstream
 	if x.relays(&x.served) {
+		if p, ok := x.served.provider.(provider.Omitter); ok {
+			return p.Omitted(&chat)
+		}
 		return nil
 	}
 	var left provider.Hint
-	chat := x.request.Chat
-	chat.Model = x.served.Upstream
 	if fitted, err := x.served.fit(&chat); err == nil { // A chat that was served fits.
 		left = fitted.Left
 	}

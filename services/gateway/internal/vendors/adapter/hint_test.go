@@ -76,6 +76,8 @@ func TestHintsAreSent(t *testing.T) {
 		{"openai", "https://api.mistral.ai", "mistral-large", usual &^ provider.HintSeed},
 		{"openai", "https://mine.openai.azure.com/openai/v1", "gpt-4o", usual},
 		{"openai", "https://api.openai.com", "gpt-4o", usual | whose},
+		{"openai", "https://api.openai.com", "o4-mini", usual&^provider.HintPenalties&^provider.HintOneCall | whose},
+		{"openai", "https://openrouter.ai/api/v1", "openai/o3-mini", usual&^provider.HintPenalties&^provider.HintOneCall | open | provider.HintReasoning},
 		{"openai", "https://api.openai.com", "gpt-5.1", usual&^provider.HintPenalties | whose | provider.HintVerbosity},
 		{"anthropic", "https://api.anthropic.com", "claude-opus-4-6", provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall | claude},
 		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.0-flash", provider.HintSeed | provider.HintPenalties | open},

@@ -54,15 +54,17 @@ func visit(value gjson.Result, found *[]correction) {
 	}
 }
 
-// uri collects the correction of the type that a data: URI claims.
+// uri collects the correction of the type that a data: URI claims. It decides by the text, since the JSON may have
+// escapes ("image\/jpg"), and corrects the JSON before the data.
 func uri(member gjson.Result, found *[]correction) {
-	head, text, ok := strings.Cut(member.Raw, ";base64,")
-	claimed, isData := strings.CutPrefix(head, `"data:`)
-	if !ok || !isData {
+	const mark = ";base64,"
+	head, text, _ := strings.Cut(member.Str, mark)
+	claimed, isData := strings.CutPrefix(head, "data:")
+	raw, _, isBase64 := strings.Cut(member.Raw, mark)
+	if !isData || !isBase64 {
 		return
 	}
 	if actual := TypeOfBase64(text); actual != "" && actual != claimed {
-		from := member.Index + len(`"data:`)
-		*found = append(*found, correction{from, from + len(claimed), actual})
+		*found = append(*found, correction{member.Index, member.Index + len(raw), `"data:` + actual})
 	}
 }

@@ -26,6 +26,11 @@ func TestRetype(t *testing.T) {
 			`[{"data":"JPEG","mimeType":"image/jpg"},{"data":"JPEG","mime_type":"image/gif"}]`,
 			`[{"data":"JPEG","mimeType":"image/jpeg"},{"data":"JPEG","mime_type":"image/jpeg"}]`,
 		},
+		"escaped slashes": {
+			`[{"url":"data:image\/jpg;base64,\/9j\/4AAQ"},{"data":"\/9j\/4AAQ","mime_type":"image\/jpg"},{"url":"data:image\/png;base64,\u002F9j\/4AAQ\u002B"}]`,
+			`[{"url":"data:image/jpeg;base64,\/9j\/4AAQ"},{"data":"\/9j\/4AAQ","mime_type":"image/jpeg"},{"url":"data:image/jpeg;base64,\u002F9j\/4AAQ\u002B"}]`,
+		},
+		"true types with escapes":   {`[{"url":"data:image\/jpeg;base64,\/9j\/4AAQ"},{"data":"\/9j\/4AAQ","mimeType":"image\/jpeg"}]`, ""},
 		"true types":                {`{"url":"data:image/jpeg;base64,JPEG","data":"JPEG","mimeType":"image/jpeg"}`, ""},
 		"a text that looks like it": {`{"text":"data:image/png;base64,JPEG"}`, ""},
 		"no image":                  {`{"mimeType":"application/pdf","data":"JVBERi0=","url":"data:image/png;base64,AAAA"}`, ""},
@@ -44,6 +49,6 @@ func TestRetype(t *testing.T) {
 
 func TestRetypeGrowsLinearly(t *testing.T) {
 	image := `{"url":"data:image/png;base64,` + base64.StdEncoding.EncodeToString(jpeg) + `"},`
-	inputs := []growth.Input{growth.Repeat("images", "[", image, "1]"), growth.Repeat("text", `{"text":"`, "abcd", `"}`)}
+	inputs := []growth.Input{growth.Repeat("images", "[", image, "1]"), growth.Repeat("an image with escapes", `{"url":"data:image\/png;base64,\/9j\/4AAQ`, `\/`, `"}`), growth.Repeat("text", `{"text":"`, "abcd", `"}`)}
 	growth.Linear(t, growth.EachText(inputs, func(body string) { _ = Retype([]byte(body)) })...)
 }

@@ -43,3 +43,12 @@ func (f *File) PlainText() (string, bool) {
 	}
 	return string(text), true
 }
+
+// NamedText returns PlainText with the document's name before it, for vendors whose texts have no member for a name.
+func (f *File) NamedText() (string, bool) {
+	text, ok := f.PlainText()
+	if ok && f.Name != "" {
+		text = f.Name + "\n\n" + text
+	}
+	return text, ok
+}

@@ -59,3 +59,10 @@ func Ignored(fields []HintField, takes Hint, by string) (names []string) {
 	}
 	return names
 }
+
+// Omitter is a ChatProvider that leaves fields out of the bodies that it relays, because the vendor would refuse a
+// conversation that began with another vendor.
+type Omitter interface {
+	// Omitted returns the names of the fields that a relayed chat is sent without.
+	Omitted(chat *Chat) []string
+}

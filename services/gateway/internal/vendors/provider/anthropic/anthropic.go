@@ -3,7 +3,6 @@
 package anthropic
 
 import (
-	"cmp"
 	"context"
 	"net/url"
 	"strconv"
@@ -93,6 +92,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return nil, wire.Malformed("the answer is not an event stream", nil)
 }
 
+// Omitted implements provider.Omitter.
+func (p *Provider) Omitted(chat *provider.Chat) []string { return Omitted(chat) }
+
 // native tells that the caller wrote the body in this dialect.
 func native(chat *provider.Chat) bool {
 	return chat.Native != nil && chat.Native.Dialect == DialectName
@@ -103,7 +105,7 @@ func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
 	if native(chat) {
 		return Relay(chat, append(p.host.members(chat.Model), wire.Member{Name: "stream", Value: strconv.FormatBool(stream)})...)
 	}
-	body, err := encode(chat, stream, cmp.Or(chat.MaxTokens, p.settings.OutputLimits[chat.Model], defaultMaxTokens))
+	body, err := encode(chat, stream, p.settings.OutputLimits[chat.Model])
 	if err == nil && p.host.Version != "" {
 		body.Model, body.Version = "", p.host.Version
 	}

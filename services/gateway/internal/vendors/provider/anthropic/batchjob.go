@@ -40,7 +40,7 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 		}
 		first = false
 		out = append(append(out, `{"custom_id":"`...), line.CustomID...)
-		return append(append(append(out, `","params":`...), params(line.Body)...), '}')
+		return append(append(append(out, `","params":`...), params(job.Model, line.Body)...), '}')
 	})
 	if err != nil {
 		return nil, err
@@ -49,16 +49,48 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 	return caller.MakeBatch(ctx, p.batchURL(), p.host.header(nil), json.RawMessage(append(text, "]}"...)), reportReader(caller))
 }
 
-// params returns a message's body as a job takes it: not streamed, and without the thinking that the gateway itself signed.
-func params(body []byte) string {
+// params returns a message's body as a job takes it: not streamed, and without the parts of other vendors' turns that
+// the vendor would refuse; see Relay.
+func params(model string, body []byte) string {
 	edit, root := wire.NewEditor(wire.ParseView(body))
+	messages := root.Get("messages")
+	kept := messages.Raw
+	if bytes.Contains(body, ownSignature) {
+		kept = withoutOwn(messages)
+	}
+	kept = repaired(gjson.Parse(kept))
+	omits := omitsThinking(&provider.Chat{Model: model, Messages: turnsOf(gjson.Parse(kept))}, root)
 	edit.Members(root, func(name string, value gjson.Result) bool {
-		if name == "messages" && bytes.Contains(body, ownSignature) {
-			edit.Replace(value, withoutOwn(value))
+		switch {
+		case name == "messages":
+			edit.Replace(value, kept)
+		case name == "thinking" && omits:
+			edit.Replace(value, thinkingOff)
 		}
 		return strings.EqualFold(name, "stream")
 	})
 	return edit.End()
+}
+
+// turnsOf returns the turns of a conversation in the dialect's own form with what omitsThinking reads of them: roles,
+// calls and the thinking before calls.
+func turnsOf(messages gjson.Result) (turns []provider.Message) {
+	each(messages, func(message gjson.Result) {
+		turn := provider.Message{Role: provider.Role(message.Get("role").Str)}
+		var thought Thinking
+		each(message.Get("content"), func(block gjson.Result) {
+			switch kind := block.Get("type").Str; {
+			case isThinking(kind):
+				thought.Add(wire.Bytes(block), false)
+			case kind == "tool_use":
+				turn.ToolCalls = append(turn.ToolCalls, provider.ToolCall{Extra: thought.Take()})
+			case kind == "tool_result":
+				turn.Role = provider.RoleTool
+			}
+		})
+		turns = append(turns, turn)
+	})
+	return turns
 }
 
 // FindBatch implements provider.BatchRunner. A job doesn't hold its mark, but the custom ids of its results do. Until it has

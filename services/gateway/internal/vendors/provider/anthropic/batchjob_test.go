@@ -159,10 +159,25 @@ func TestRunsBatches(t *testing.T) {
 // A request of a job is the caller's own body, but for what a job doesn't take.
 func TestBatchParams(t *testing.T) {
 	own := `{"type":"thinking","thinking":"x","signature":"` + anthropic.OwnSignature + `"}`
+	const (
+		signed  = `{"type":"thinking","thinking":"x","signature":"s"}`
+		budget  = `"thinking":{"type":"enabled","budget_tokens":1024},`
+		off     = `"thinking":{"type":"disabled"},`
+		call    = `{"type":"tool_use","id":"functions.f:0","name":"f","input":{},"extra_content":{"google":{}}}`
+		result  = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"functions.f:0","content":"x"},{"type":"text","text":"go on"}]}`
+		called  = `{"type":"tool_use","id":"functions_f_0","name":"f","input":{}}`
+		results = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"functions_f_0","content":"x"},{"type":"text","text":"go on"}]}`
+	)
+	turn := func(blocks, results string) string {
+		return `"messages":[{"role":"assistant","content":[` + blocks + `]},` + results + `]}`
+	}
 	for body, want := range map[string]string{
 		`{"model":"m","max_tokens":1.50e3}`:                                                                     `{"model":"m","max_tokens":1.50e3}`,
 		`{"stream":true,"model":"m","Stream":1,"\u0073tream":0}`:                                                `{"model":"m"}`,
 		`{"messages":[{"role":"assistant","content":[` + own + `,{"type":"text","text":"a"}]}],"stream":false}`: `{"model":"m","messages":[{"content":[{"type":"text","text":"a"}],"role":"assistant"}]}`,
+		`{` + budget + turn(call, result):                                                                       `{"model":"m",` + off + turn(called, results),
+		`{` + budget + turn(signed+`,`+called, results):                                                         `{"model":"m",` + budget + turn(signed+`,`+called, results),
+		`{` + turn(call, result):                                                                                `{"model":"m",` + turn(called, results),
 	} {
 		var got string
 		p, err := anthropic.New(provider.Settings{BaseURL: "https://api.anthropic.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {

@@ -33,10 +33,30 @@ func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error)
 			members = append(members, wire.Member{Name: "messages", Value: text})
 		}
 	}
-	if root.Get("thinking").Exists() && Version(chat.Model) < firstAdaptive && lacksReasoning(chat.Messages) { // It would be refused.
-		members = append(members, wire.Member{Name: "thinking", Value: `{"type":"disabled"}`})
+	if omitsThinking(chat, root) {
+		members = append(members, wire.Member{Name: "thinking", Value: thinkingOff})
 	}
 	return wire.Override(body, members...), nil
+}
+
+// thinkingOff is the value of the member thinking that switches it off.
+const thinkingOff = `{"type":"disabled"}`
+
+// omitsThinking reports whether a body asks for thinking that the vendor would refuse.
+func omitsThinking(chat *provider.Chat, body gjson.Result) bool {
+	if Version(chat.Model) >= firstAdaptive || !lacksReasoning(chat.Messages) {
+		return false
+	}
+	thinking := body.Get("thinking")
+	return thinking.IsObject() && thinking.Get("type").Str != "disabled"
+}
+
+// Omitted returns the names of the fields that Relay leaves out.
+func Omitted(chat *provider.Chat) []string {
+	if omitsThinking(chat, wire.ParseView(chat.Native.Body)) {
+		return []string{"thinking"}
+	}
+	return nil
 }
 
 var ownSignature = []byte(`"` + OwnSignature + `"`)

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ const (
 	leastTopP = 0.95
 	// answerRoom is what is left for the answer where the caller did not bound the output.
 	answerRoom = 4096
+	// largestOutput is the output limit of the models that think with a budget, and largestOpus4 of Opus 4 and 4.1.
+	// Source: Anthropic's documentation, "Models overview".
+	largestOutput, largestOpus4 = 64_000, 32_000
 )
 
 // version matches the version in a model's name. Hosts write it with dashes or dots, before or after the family:
@@ -68,9 +72,9 @@ type ThinkingPlan struct {
 	MaxTokens int
 }
 
-// PlanThinking returns how a chat with a largest output asks for thinking. Terms.Fit must have adapted the chat, so
-// that nothing in it excludes thinking.
-func PlanThinking(chat *provider.Chat, maxTokens int) ThinkingPlan {
+// PlanThinking returns how a chat with a largest output asks for thinking. limit is the model's configured limit of
+// output tokens; 0 for none. Terms.Fit must have adapted the chat, so that nothing in it excludes thinking.
+func PlanThinking(chat *provider.Chat, maxTokens, limit int) ThinkingPlan {
 	plan, asked := ThinkingPlan{MaxTokens: maxTokens}, chat.Reasoning
 	if asked == nil || asked.Level() == provider.EffortNone {
 		return plan
@@ -82,8 +86,16 @@ func PlanThinking(chat *provider.Chat, maxTokens int) ThinkingPlan {
 		}
 		return plan
 	}
-	plan.think(asked, chat.MaxTokens == 0)
+	plan.think(asked, chat.MaxTokens == 0, cmp.Or(limit, outputLimitOf(chat.Model)))
 	return plan
+}
+
+// outputLimitOf returns the output limit of a model that thinks with a budget, by its name.
+func outputLimitOf(model string) int {
+	if v := Version(model); v >= 400 && v <= 401 && strings.Contains(strings.ToLower(model), "opus") {
+		return largestOpus4
+	}
+	return largestOutput
 }
 
 func adaptiveLevels(v int) []provider.Effort {
@@ -94,15 +106,16 @@ func adaptiveLevels(v int) []provider.Effort {
 	return append(levels, provider.EffortMax)
 }
 
-// think asks for thinking with a budget, which is a part of the output: without a bound of the caller's the output gets
-// room for both, else the budget gets less.
-func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool) {
+// think asks for thinking with a budget, which is a part of the output. If the caller did not bound the output, it gets
+// room for thinking and answer up to limit. If that is too little for both, the budget gets less.
+func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool, limit int) {
 	budget := max(asked.Budget(), leastBudget)
 	if asked.Level() == "" {
 		budget = (&provider.Reasoning{Effort: provider.EffortMedium}).Budget()
 	}
 	if open {
-		p.MaxTokens = max(p.MaxTokens, budget+answerRoom)
+		p.MaxTokens = min(max(p.MaxTokens, budget+answerRoom), limit)
+		budget = max(min(budget, p.MaxTokens-answerRoom), leastBudget)
 	}
 	p.Config = &ThinkingConfig{Type: "enabled", Budget: min(budget, p.MaxTokens-1)}
 }
@@ -119,20 +132,30 @@ func obstacleTo(chat *provider.Chat) string {
 		return "a tool choice that requires a call"
 	case Version(chat.Model) < firstAdaptive && lacksReasoning(chat.Messages):
 		return "tool calls that were made without thinking"
+	case Version(chat.Model) < firstAdaptive && beginsAnswer(chat.Messages):
+		return "the beginning of an answer"
 	case Version(chat.Model) < firstAdaptive && chat.MaxTokens > 0 && chat.MaxTokens <= leastBudget:
 		return "max_tokens below 1025: it thinks with 1024 tokens at least"
 	}
 	return ""
 }
 
-// lacksReasoning reports whether a conversation ends with tool results, and perhaps system messages after them, whose
-// calls carry no thinking of this vendor. Models before firstAdaptive refuse to begin thinking in such a turn.
+// beginsAnswer reports whether the last message is the beginning of an answer that the model should continue. With
+// thinking, models before firstAdaptive refuse it, because no thinking is before it.
+func beginsAnswer(messages []provider.Message) bool {
+	last := len(messages) - 1
+	return last >= 0 && messages[last].Role == provider.RoleAssistant
+}
+
+// lacksReasoning reports whether a conversation ends with tool results whose calls carry no thinking of this vendor.
+// User and system messages after the results are sent in the same turn. Models before firstAdaptive refuse to begin
+// thinking in such a turn.
 func lacksReasoning(messages []provider.Message) bool {
-	i := len(messages) - 1
-	for i >= 0 && (messages[i].Role == provider.RoleTool || messages[i].Role == provider.RoleSystem) {
-		i--
+	i, results := len(messages)-1, false
+	for ; i >= 0 && messages[i].Role != provider.RoleAssistant; i-- {
+		results = results || messages[i].Role == provider.RoleTool
 	}
-	if i < 0 || i == len(messages)-1 || len(messages[i].ToolCalls) == 0 {
+	if i < 0 || !results || len(messages[i].ToolCalls) == 0 {
 		return false
 	}
 	for _, call := range messages[i].ToolCalls {

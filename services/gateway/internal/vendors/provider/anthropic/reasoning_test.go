@@ -18,6 +18,8 @@ func TestReasoning(t *testing.T) {
 			{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{{Text: "x"}}},
 		}
 	}
+	asked := provider.Message{Role: provider.RoleUser, Content: []provider.Part{{Text: "go on"}}}
+	begun := provider.Message{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "It is"}}}
 	high := &provider.Reasoning{Effort: "high"}
 	required := &provider.Reasoning{Effort: "high", Required: true}
 	for name, c := range map[string]struct {
@@ -40,6 +42,10 @@ func TestReasoning(t *testing.T) {
 		"a temperature, required":   {provider.Chat{Model: "claude-opus-4-6", Temperature: new(0.5), Reasoning: required}, "!reasoning: this provider can't think with a temperature"},
 		"a demanded call":           {provider.Chat{Model: "claude-opus-4-6", Tools: tools, ToolChoice: &provider.ToolChoice{Mode: "required"}, Reasoning: high}, ``},
 		"calls of another vendor":   {provider.Chat{Model: "claude-opus-4-5", Messages: called(`{"google":{}}`), Reasoning: high}, ``},
+		"calls and a question":      {provider.Chat{Model: "claude-opus-4-5", Messages: append(called(`{"google":{}}`), asked), Reasoning: high}, ``},
+		"calls before an answer":    {provider.Chat{Model: "claude-opus-4-5", Messages: append(called(`{"google":{}}`), begun, asked), Reasoning: high}, `"thinking":{"type":"enabled"`},
+		"a beginning":               {provider.Chat{Model: "claude-opus-4-5", Messages: []provider.Message{asked, begun}, Reasoning: high}, ``},
+		"a beginning, required":     {provider.Chat{Model: "claude-3-7-sonnet-latest", Messages: []provider.Message{asked, begun}, Reasoning: required}, "!reasoning: this provider can't think with the beginning of an answer"},
 		"calls of its own":          {provider.Chat{Model: "claude-opus-4-5", Messages: called(`{"anthropic":{"lead":[{"type":"thinking"}]}}`), Reasoning: high}, `"thinking":{"type":"enabled"`},
 		"adaptive takes all calls":  {provider.Chat{Model: "claude-opus-4-6", Messages: called(`{}`), Reasoning: high}, `"thinking":{"type":"adaptive"}`},
 	} {
@@ -48,7 +54,7 @@ func TestReasoning(t *testing.T) {
 			fitted, err := terms.Fit(&c.chat)
 			var r *request
 			if err == nil {
-				r, err = encode(fitted.Chat, false, cmp.Or(c.chat.MaxTokens, 8192))
+				r, err = encode(fitted.Chat, false, 0)
 			}
 			text, isError := strings.CutPrefix(c.want, "!")
 			switch {
@@ -65,6 +71,30 @@ func TestReasoning(t *testing.T) {
 				t.Errorf("%s, %v, want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// Room for thinking is never more than the model's output limit, and the budget leaves room for the answer.
+func TestThinkingWithinTheLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		chat           provider.Chat
+		limit          int
+		output, budget int
+	}{
+		"room for both":      {provider.Chat{Model: "claude-sonnet-4-5", Reasoning: &provider.Reasoning{Effort: "high"}}, 0, 20480, 16384},
+		"an old Opus":        {provider.Chat{Model: "anthropic.claude-opus-4-1-20250805-v1:0", Reasoning: &provider.Reasoning{Effort: "max"}}, 0, 32000, 27904},
+		"the first Opus 4":   {provider.Chat{Model: "Claude-Opus-4", Reasoning: &provider.Reasoning{BudgetTokens: 40000}}, 0, 32000, 27904},
+		"a newer Opus":       {provider.Chat{Model: "claude-opus-4-5", Reasoning: &provider.Reasoning{Effort: "max"}}, 0, 64000, 59904},
+		"Sonnet 4":           {provider.Chat{Model: "claude-sonnet-4", Reasoning: &provider.Reasoning{Effort: "max"}}, 0, 64000, 59904},
+		"a configured limit": {provider.Chat{Model: "claude-sonnet-4-5", Reasoning: &provider.Reasoning{Effort: "high"}}, 16000, 16000, 11904},
+		"a larger one":       {provider.Chat{Model: "claude-sonnet-4-5", Reasoning: &provider.Reasoning{Effort: "max"}}, 128000, 128000, 65536},
+		"a small one":        {provider.Chat{Model: "claude-sonnet-4-5", Reasoning: &provider.Reasoning{Effort: "high"}}, 4000, 4000, 1024},
+		"the caller's":       {provider.Chat{Model: "claude-sonnet-4-5", MaxTokens: 5000, Reasoning: &provider.Reasoning{Effort: "high"}}, 4000, 5000, 4999},
+	} {
+		plan := PlanThinking(&c.chat, cmp.Or(c.chat.MaxTokens, c.limit, defaultMaxTokens), c.limit)
+		if plan.MaxTokens != c.output || plan.Config.Budget != c.budget {
+			t.Errorf("%s: %d tokens of which %d to think, want %d and %d", name, plan.MaxTokens, plan.Config.Budget, c.output, c.budget)
+		}
 	}
 }
 

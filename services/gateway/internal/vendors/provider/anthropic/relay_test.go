@@ -36,6 +36,11 @@ func TestNativeBodiesWithThinkingOfOthers(t *testing.T) {
 			`{"thinking":{"type":"enabled","budget_tokens":1024},"messages":[]}`,
 			`{"model":"claude-opus-4-5","stream":false,"thinking":{"type":"disabled"},"messages":[]}`,
 		},
+		"switched off before a question": {
+			provider.Chat{Model: "claude-opus-4-5", Messages: append(called[:2:2], provider.Message{Role: provider.RoleUser})},
+			`{"thinking":{"type":"enabled","budget_tokens":1024},"messages":[]}`,
+			`{"model":"claude-opus-4-5","stream":false,"thinking":{"type":"disabled"},"messages":[]}`,
+		},
 		"adaptive": {
 			provider.Chat{Model: "claude-opus-4-6", Messages: called},
 			`{"thinking":{"type":"adaptive"},"messages":[]}`,

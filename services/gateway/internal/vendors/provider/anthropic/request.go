@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"unicode"
@@ -75,13 +76,15 @@ type choice struct {
 }
 
 // encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
-// turns of the same side, because the dialect requires user and assistant to alternate.
-func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
+// turns of the same side, because the dialect requires user and assistant to alternate. limit is the model's configured
+// limit of output tokens; 0 for none.
+func encode(chat *provider.Chat, stream bool, limit int) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
 	}
+	plan := PlanThinking(chat, cmp.Or(chat.MaxTokens, limit, defaultMaxTokens), limit)
 	r := &request{
-		Model: chat.Model, MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP,
+		Model: chat.Model, MaxTokens: plan.MaxTokens, Thinking: plan.Config, Temperature: chat.Temperature, TopP: chat.TopP,
 		Stop: chat.Stop, Stream: stream, ToolChoice: encodeChoice(chat),
 	}
 	if chat.EndUser != "" {
@@ -113,8 +116,6 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, strict})
 	}
 	r.limitCachePoints()
-	plan := PlanThinking(chat, maxTokens)
-	r.Thinking, r.MaxTokens = plan.Config, plan.MaxTokens
 	return r, r.encodeOutput(chat.Model, plan.Effort, chat.ResponseFormat)
 }
 

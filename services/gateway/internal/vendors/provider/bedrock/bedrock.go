@@ -4,7 +4,6 @@
 package bedrock
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -129,6 +128,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return newStream(events, response, isClaude(chat.Model)), nil
 }
 
+// Omitted implements provider.Omitter.
+func (p *Provider) Omitted(chat *provider.Chat) []string { return anthropic.Omitted(chat) }
+
 // native reports whether the caller wrote the body in the form that the model takes.
 func native(chat *provider.Chat) bool {
 	return chat.Native != nil && chat.Native.Dialect == anthropic.DialectName && isClaude(chat.Model)
@@ -142,7 +144,7 @@ func (p *Provider) request(chat *provider.Chat, stream bool) (operation string, 
 		operations = [2]string{invoke, invokeStream}
 		body, err = invocation(chat)
 	} else {
-		body, err = encode(chat, cmp.Or(chat.MaxTokens, p.settings.OutputLimits[chat.Model], defaultMaxTokens))
+		body, err = encode(chat, p.settings.OutputLimits[chat.Model])
 	}
 	if stream {
 		return operations[1], body, err

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -71,8 +72,9 @@ type encoder struct {
 }
 
 // encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
-// turns of the same side, because the dialect requires user and assistant to alternate.
-func encode(chat *provider.Chat, maxTokens int) (*request, error) {
+// turns of the same side, because the dialect requires user and assistant to alternate. limit is the model's configured
+// limit of output tokens; 0 for none.
+func encode(chat *provider.Chat, limit int) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
 	}
@@ -90,8 +92,9 @@ func encode(chat *provider.Chat, maxTokens int) (*request, error) {
 	if err := e.declare(); err != nil {
 		return nil, err
 	}
+	maxTokens := cmp.Or(chat.MaxTokens, limit, defaultMaxTokens)
 	e.Inference = inference{MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop}
-	if err := e.form(e.think()); err != nil {
+	if err := e.form(e.think(limit)); err != nil {
 		return nil, err
 	}
 	e.limitCachePoints()
@@ -145,11 +148,11 @@ func (e *encoder) trimPrefill() {
 func (e *encoder) instruct(text string) { e.System = append(e.System, block{Text: text}) }
 
 // think asks for thinking, as Claude is asked for it, and returns its effort.
-func (e *encoder) think() provider.Effort {
+func (e *encoder) think(limit int) provider.Effort {
 	if !isClaude(e.chat.Model) {
 		return ""
 	}
-	plan := anthropic.PlanThinking(e.chat, e.Inference.MaxTokens)
+	plan := anthropic.PlanThinking(e.chat, e.Inference.MaxTokens, limit)
 	if plan.Config != nil {
 		e.Additional = &additional{plan.Config}
 	}

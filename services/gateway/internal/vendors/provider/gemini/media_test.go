@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
@@ -62,6 +63,26 @@ func numbers(n int) []string {
 		texts[i] = strconv.Itoa(i)
 	}
 	return texts
+}
+
+// A text document in a tool's result keeps its name, for which the vendor has no member.
+func TestDocumentsInResults(t *testing.T) {
+	for name, want := range map[string]string{"a.csv": "a.csv\n\na,b", "": "a,b"} {
+		var sent string
+		p := vendor(t, func(a asked) (int, string) {
+			body, _ := json.Marshal(a.body) // It was read from JSON.
+			sent = gjson.GetBytes(body, "contents.1.parts.0.functionResponse.response.output").Str
+			return 500, "{}"
+		})
+		result := provider.Part{File: &provider.File{Name: name, URL: "data:text/csv;base64,YSxi"}}
+		_, _ = p.Chat(t.Context(), providertest.Credential(), &provider.Chat{Model: "gemini-2.5-pro", Messages: []provider.Message{
+			{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c", Name: "f", Arguments: "{}"}}},
+			{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{result}},
+		}})
+		if sent != want {
+			t.Errorf("%q: sent %q, want %q", name, sent, want)
+		}
+	}
 }
 
 // More texts than the vendor accepts at a time take several calls; the order is kept.

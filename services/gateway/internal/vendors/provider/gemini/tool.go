@@ -160,7 +160,7 @@ func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 		case p.ImageURL != "":
 			return part{}, provider.Unsupported("messages[].content", "this provider accepts no images in the results of tools")
 		case p.File != nil:
-			text, ok := p.File.PlainText()
+			text, ok := p.File.NamedText()
 			if !ok {
 				return part{}, provider.Unsupported("messages[].content", "this provider accepts no documents but texts in the results of tools")
 			}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -69,12 +70,17 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 	if api == batchVersion+responses { // The gateway stores what is to be kept.
 		fixed = append(fixed, wire.Member{Name: "store", Value: "false"})
 	}
+	var unsent error
 	text, err := wire.EncodeBatch(job, nil, fixed, func(out []byte, line provider.BatchLine) []byte {
+		body, failed := p.batchBody(job.API, p.placeOf(credential), line.Body)
+		if unsent == nil {
+			unsent = failed
+		}
 		out = append(append(out, `{"custom_id":"`...), line.CustomID...)
 		out = append(append(out, `","method":"POST","url":"`...), api...)
-		return append(append(append(out, `","body":`...), line.Body...), "}\n"...)
+		return append(append(append(out, `","body":`...), body...), "}\n"...)
 	})
-	if err != nil {
+	if err = cmp.Or(err, unsent); err != nil {
 		return nil, err
 	}
 	caller := p.caller.With(credential)
@@ -89,6 +95,25 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 		p.discard(ctx, caller, input)
 	}
 	return report, err
+}
+
+// batchBody returns a request of a job without the parts of other vendors' turns that the server would refuse, as a
+// live call is sent.
+func (p *Provider) batchBody(api string, at origin, body []byte) (text string, err error) {
+	edit, root := wire.NewEditor(wire.ParseView(body))
+	edit.Members(root, func(name string, value gjson.Result) bool {
+		switch {
+		case name == "messages" && api == batchVersion+chatCompletions:
+			edit.Replace(value, p.repaired(value))
+		case name == "input" && api == batchVersion+responses:
+			var input string
+			if input, err = at.input(value); err == nil {
+				edit.Replace(value, input)
+			}
+		}
+		return false
+	})
+	return edit.End(), err
 }
 
 type batchRequest struct {

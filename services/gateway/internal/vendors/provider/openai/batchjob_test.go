@@ -145,6 +145,41 @@ func TestBatchURLs(t *testing.T) {
 	}
 }
 
+// Requests of a job are sent without what the server would refuse of other vendors' turns, as live calls are.
+func TestBatchLines(t *testing.T) {
+	const chat, response = "/v1/chat/completions", "/v1/responses"
+	call := func(members string) string {
+		return `{"role":"assistant",` + members + `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}`
+	}
+	for name, c := range map[string]struct{ api, body, want string }{
+		"nothing":        {chat, `{"n":1.0,"messages":[{"role":"user","content":"a"}]}`, `{"model":"m","n":1.0,"messages":[{"role":"user","content":"a"}]}`},
+		"state":          {chat, `{"messages":[` + call("") + `,"extra_content":{"google":{}}}]}]}`, `{"model":"m","messages":[` + call("") + `}]}]}`},
+		"reasoning":      {chat, `{"messages":[` + call(`"reasoning_content":"so",`) + `}]}]}`, `{"model":"m","messages":[` + call("") + `}]}]}`},
+		"a response":     {response, `{"input":"a"}`, `{"model":"m","store":false,"input":"a"}`},
+		"another's":      {response, `{"input":[{"type":"reasoning","encrypted_content":"` + sealedAt("azure") + `"},{"id":"msg_sw1","role":"user","content":"a"}]}`, `{"model":"m","store":false,"input":[{"role":"user","content":"a"}]}`},
+		"its own":        {response, `{"input":[{"type":"reasoning","encrypted_content":"` + sealedAt("openai") + `"}]}`, `{"model":"m","store":false,"input":[{"type":"reasoning","encrypted_content":"gAAA"}]}`},
+		"a compaction":   {response, `{"input":[{"type":"compaction","encrypted_content":"` + sealedAt("azure") + `"}]}`, ""},
+		"of another API": {"/v1/embeddings", `{"input":"a","messages":1}`, `{"model":"m","input":"a","messages":1}`},
+	} {
+		var sent string
+		p, err := openai.New(provider.Settings{Name: "openai", BaseURL: "https://api.openai.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
+			body, _ := io.ReadAll(r.Body)
+			sent += string(body)
+			return providertest.Canned(http.StatusOK, http.Header{}, `{"id":"b1","status":"in_progress"}`)(r)
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.CreateBatch(t.Context(), providertest.Credential(), &provider.BatchJob{Mark: "m", API: c.api, Model: "m", Count: 1, Lines: func(yield func(provider.BatchLine, error) bool) {
+			yield(provider.BatchLine{CustomID: "m1", Body: json.RawMessage(c.body)}, nil)
+		}})
+		refused := err != nil && sent == ""
+		if refused != (c.want == "") || !refused && !strings.Contains(sent, `"body":`+c.want+"}\n") {
+			t.Errorf("%s: sent %s, %v, want %s", name, sent, err, c.want)
+		}
+	}
+}
+
 // What the vendor says of a job that it failed is bounded, and doesn't repeat the key.
 func TestBatchProblems(t *testing.T) {
 	problem := `{"code":"invalid_json","line":7,"param":"body.model","message":"` + providertest.Key + ` \r\n` + strings.Repeat("ü", 1000) + `"}`

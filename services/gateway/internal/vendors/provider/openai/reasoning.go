@@ -75,7 +75,15 @@ var reasoners = regexp.MustCompile(`^(o[1-9](\b|-)|gpt-([5-9]|[1-9]\d)|gpt-oss|c
 
 // reasons reports whether a model is known to reason.
 func reasons(model string) bool {
-	return reasoners.MatchString(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]))
+	return reasoners.MatchString(bareName(model))
+}
+
+// oSeries matches the bare names of OpenAI's reasoning models before GPT-5.
+var oSeries = regexp.MustCompile(`^o[1-9](-|$)`)
+
+// bareName returns a model's name in lower case, without the path that a router puts before it.
+func bareName(model string) string {
+	return strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 }
 
 // reasoning are the parameters that say how much to think; each server takes some of them.
@@ -140,7 +148,7 @@ var gptVersion = regexp.MustCompile(`^gpt-(\d+)(?:\.(\d+))?`)
 
 // gptVersionOf returns the version in a model's name, such as 5 and 1 for gpt-5.1; 0 for a name of another form.
 func gptVersionOf(model string) (major, minor int) {
-	found := gptVersion.FindStringSubmatch(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]))
+	found := gptVersion.FindStringSubmatch(bareName(model))
 	if found == nil {
 		return 0, 0
 	}

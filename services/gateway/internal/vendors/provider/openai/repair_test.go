@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
@@ -65,6 +67,36 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 	}
 	if got, _ := sending(t, mistral, native(`{"messages":"as they were"}`), true); !strings.Contains(got, `"as they were"`) {
 		t.Errorf("sent %s", got)
+	}
+}
+
+// A server that refuses calls without reasoning gets it in its own member, or else a blank.
+func TestNativeBodiesWithoutReasoning(t *testing.T) {
+	thinker := provider.Settings{Name: "thinker", BaseURL: "https://api.deepseek.com/v1"}
+	const (
+		calls   = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
+		stateOf = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"openai":{"provider":"x","text":"so"}}}]`
+	)
+	for name, tt := range map[string]struct {
+		config     provider.Settings
+		turn, want string
+	}{
+		"none":               {thinker, `{"role":"assistant","content":null,` + calls + `}`, `{"role":"assistant","reasoning_content":" ","content":null,` + calls + `}`},
+		"the role last":      {thinker, `{` + calls + `, "role":"assistant"}`, `{` + calls + `, "role":"assistant","reasoning_content":" "}`},
+		"its own":            {thinker, `{"role":"assistant","reasoning_content":"mine",` + calls + `}`, `{"role":"assistant","reasoning_content":"mine",` + calls + `}`},
+		"null":               {thinker, `{"role":"assistant","reasoning_content":null,` + calls + `}`, `{"role":"assistant","reasoning_content":" ",` + calls + `}`},
+		"empty":              {thinker, `{"reasoning_content":"","role":"assistant",` + calls + `}`, `{"reasoning_content":" ","role":"assistant",` + calls + `}`},
+		"another server's":   {thinker, `{"role":"assistant","reasoning":"say \"so\"",` + calls + `}`, `{"role":"assistant","reasoning_content":"say \"so\"","reasoning":"say \"so\"",` + calls + `}`},
+		"in a call's state":  {thinker, `{"role":"assistant",` + stateOf + `}`, `{"role":"assistant","reasoning_content":"so",` + calls + `}`},
+		"at another server":  {anyServer, `{"role":"assistant","content":null,` + calls + `}`, `{"role":"assistant","content":null,` + calls + `}`},
+		"a turn of no calls": {thinker, `{"role":"assistant","content":"a"},{"role":"assistant",` + calls + `}`, `{"role":"assistant","content":"a"},{"role":"assistant","reasoning_content":" ",` + calls + `}`},
+	} {
+		chat := toolTurn("c", "")
+		chat.Messages[0].ToolCalls[0].Extra = []byte(gjson.Get(tt.turn, "tool_calls.0.extra_content").Raw)
+		chat.Native = native(`{"messages":[` + tt.turn + `]}`).Native
+		if got, err := sending(t, tt.config, chat, false); got != `{"model":"m","messages":[`+tt.want+`]}` {
+			t.Errorf("%s: sent %s, %v, want %s", name, got, err, tt.want)
+		}
 	}
 }
 

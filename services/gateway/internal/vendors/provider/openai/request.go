@@ -238,18 +238,28 @@ func (p *Provider) encodeTools(tools []provider.Tool) ([]tool, error) {
 	return out, nil
 }
 
-// encodeFormat returns the response format. If the server enforces OpenAI's rules for strict schemas, a strict schema
-// is converted to them.
+// encodeFormat returns the response format. If the server enforces OpenAI's rules for schemas, the root must be an
+// object without anyOf, and a strict schema is converted to the rules.
 func (p *Provider) encodeFormat(format json.RawMessage) (json.RawMessage, error) {
-	const path = "json_schema.schema"
-	if !p.traits.enforces || !gjson.GetBytes(format, "json_schema.strict").Bool() {
+	const path, field = "json_schema.schema", "response_format.json_schema.schema"
+	given := gjson.GetBytes(format, path)
+	if !p.traits.enforces || given.Type == gjson.Null {
 		return format, nil
 	}
-	converted, err := schema.OpenAI.Convert("response_format."+path, json.RawMessage(gjson.GetBytes(format, path).Raw))
-	if err != nil {
-		return nil, err
+	root, strict := json.RawMessage(given.Raw), gjson.GetBytes(format, "json_schema.strict").Bool()
+	if strict {
+		var err error
+		if root, err = schema.OpenAI.Convert(field, root); err != nil {
+			return nil, err
+		}
 	}
-	return sjson.SetRawBytes(format, path, converted)
+	if view := wire.ParseView(root); view.Get("type").Str != "object" || view.Get("anyOf").Exists() {
+		return nil, provider.Unsupported(field, "this provider takes only schemas of type object, without anyOf at the top level")
+	}
+	if !strict {
+		return format, nil
+	}
+	return sjson.SetRawBytes(format, path, root)
 }
 
 func (p *Provider) toolID(id string) string {
@@ -289,12 +299,9 @@ func encodeParts(content []provider.Part) []part {
 // encodeText returns a text document as a text part that begins with the document's name, because the dialect's files
 // are PDFs.
 func encodeText(document *provider.File) part {
-	text, ok := document.PlainText()
+	text, ok := document.NamedText()
 	if !ok { // The text is not UTF-8.
 		return part{Type: "file", File: &file{cmp.Or(document.Name, "document"), document.URL}}
-	}
-	if document.Name != "" {
-		text = document.Name + "\n\n" + text
 	}
 	return part{Type: "text", Text: &text}
 }

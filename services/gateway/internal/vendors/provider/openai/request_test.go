@@ -2,6 +2,8 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -61,6 +63,36 @@ func TestEncodeRefuses(t *testing.T) {
 	broken := &provider.Chat{Model: "m", Tools: []provider.Tool{{Name: "f", Parameters: json.RawMessage(`{"type":`)}}}
 	if body, err := p.encode(broken, false); err == nil {
 		t.Errorf("broken parameters: sent as %s", body)
+	}
+}
+
+// OpenAI answers only with objects, enforced or not: another candidate serves any other schema.
+func TestFormatsOfAnObject(t *testing.T) {
+	for _, c := range []struct {
+		base, schema string
+		// loose and strict report whether the schema is refused as one or the other.
+		loose, strict bool
+	}{
+		{"https://api.openai.com", `{"type":"object","properties":{},"additionalProperties":false}`, false, false},
+		{"https://api.openai.com", `{"type":"array","items":{"type":"string"}}`, true, true},
+		{"https://api.openai.com", `{"properties":{}}`, true, true},
+		{"https://api.openai.com", `{"type":["object","null"],"properties":{}}`, true, true},
+		{"https://api.openai.com", `{"type":"object","anyOf":[{"type":"object","properties":{}}]}`, true, true},
+		{"https://api.openai.com", `{"type":"object","properties":{},"oneOf":[{"type":"object","properties":{}}]}`, false, true},
+		{"https://api.openai.com", `{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{}}}}`, true, true},
+		{"https://api.openai.com", `null`, false, false},
+		{"https://me.openai.azure.com/openai/v1", `{"type":"array","items":{"type":"string"}}`, true, true},
+		{"http://127.0.0.1:8000", `{"type":"array","items":{"type":"string"}}`, false, false},
+	} {
+		for strict, want := range map[bool]bool{false: c.loose, true: c.strict} {
+			chat := &provider.Chat{Model: "m", ResponseFormat: fmt.Appendf(nil, `{"type":"json_schema","json_schema":{"name":"n","strict":%t,"schema":%s}}`, strict, c.schema)}
+			_, err := newServer(t, "server", c.base).encode(chat, false)
+			e, ok := errors.AsType[*provider.Error](err)
+			refused := ok && e.Unsupported && strings.HasPrefix(e.Text, "response_format.json_schema.schema: ")
+			if refused != want || !refused && err != nil {
+				t.Errorf("%s, %s, strict %t: %v, want a refusal: %t", c.base, c.schema, strict, err, want)
+			}
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func terms(model string) provider.Terms {
 var ownReasoners = regexp.MustCompile(`^(o[1-9](-|$)|gpt-([5-9]|[1-9]\d)([.-]|$)|codex-)`)
 
 func reasonsAtOpenAI(model string) bool {
-	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	name := bareName(model)
 	return ownReasoners.MatchString(name) && !strings.HasPrefix(name, "gpt-5-chat")
 }
 

@@ -115,6 +115,14 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return p.of(chat.Model).StreamChat(ctx, credential, chat)
 }
 
+// Omitted implements provider.Omitter.
+func (p *Provider) Omitted(chat *provider.Chat) []string {
+	if o, ok := p.of(chat.Model).(provider.Omitter); ok {
+		return o.Omitted(chat)
+	}
+	return nil
+}
+
 // CountTokens implements provider.TokenCounter for Claude, in the caller's own body.
 func (p *Provider) CountTokens(ctx context.Context, credential provider.Credential, chat *provider.Chat) (int64, error) {
 	if !isClaude(chat.Model) {

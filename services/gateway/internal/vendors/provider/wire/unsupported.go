@@ -23,6 +23,7 @@ var unsupportedTexts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(?:does not|doesn't) support\b`,
 	`\bunsupported (?:parameter|value|keyword|schema|type|feature|field)`,
 	`\bschema\b[^.]*\b(?:unsupported|not (?:supported|permitted|allowed)|too complex|recursive|circular)\b`,
+	`\bmust be a JSON Schema of 'type\b`,
 	`'?additionalProperties'? must be (?:explicitly )?set to`,
 	`\bproperty keys should match pattern\b`,
 	`\b(?:extra inputs are|extraneous key \[[^\]]*\] is) not permitted\b`,
@@ -34,9 +35,10 @@ var unsupportedTexts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 const maxCompared = 4 << 10
 
 // isUnsupported reports whether a vendor refused a request because the vendor or its model lacks something that the
-// request uses. Another candidate may have it.
+// request uses. Another candidate may have it. An error in a stream or in a 2xx answer has no status of its own.
 func isUnsupported(e *provider.Error) bool {
-	if e.Class != apierr.ClassPolicy || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
+	refusal := e.Status <= http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
+	if e.Class != apierr.ClassPolicy || !refusal {
 		return false
 	}
 	return slices.Contains(unsupportedCodes, e.Code) || unsupportedTexts.MatchString(e.Text[:min(len(e.Text), maxCompared)])

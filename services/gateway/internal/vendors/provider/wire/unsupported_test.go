@@ -24,6 +24,7 @@ func TestIsUnsupported(t *testing.T) {
 		"Malformed input request: #: extraneous key [thinking] is not permitted, please reformat your input":                 true,
 		"output_config: Extra inputs are not permitted":                                                                      true,
 		"Input tag 'web_search_20990101' found using 'type' does not match any of the expected tags: 'bash_20250124'":        true,
+		`Invalid schema for response_format 'n': schema must be a JSON Schema of 'type: "object"', got 'type: "array"'.`:     true,
 		"Penalty is not enabled for this model":                                                                              true,
 		"Thinking may not be enabled when tool_choice forces tool use.":                                                      true,
 		"The model returned the following errors: Tool use with function calling is unsupported":                             false,
@@ -36,7 +37,7 @@ func TestIsUnsupported(t *testing.T) {
 		"Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.":                      false,
 		strings.Repeat("the request is wrong, ", 1<<10) + "since it is not supported":                                        false,
 	} {
-		for _, status := range []int{400, 422} {
+		for _, status := range []int{400, 422, 0, 200} {
 			if got := isUnsupported(&provider.Error{Class: apierr.ClassPolicy, Status: status, Text: text}); got != want {
 				t.Errorf("%d %.200s: %v, want %v", status, text, got, want)
 			}
@@ -51,8 +52,9 @@ func TestIsUnsupported(t *testing.T) {
 	for _, e := range []provider.Error{
 		{Class: apierr.ClassAuth, Status: 400, Text: text},
 		{Class: apierr.ClassPolicy, Status: 404, Text: text},
-		{Class: apierr.ClassPolicy, Text: text},
+		{Class: apierr.ClassPolicy, Status: 413, Text: text},
 		{Class: apierr.ClassContentPolicy, Status: 400, Text: text},
+		{Class: apierr.ClassServerError, Text: text},
 		{Class: apierr.ClassServerError, Status: 500, Text: text},
 	} {
 		if isUnsupported(&e) {
