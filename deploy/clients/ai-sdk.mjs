@@ -26,11 +26,14 @@ async function streams(model) {
   same('steps', (await stream.steps).length, 2);
 }
 
+// Since version 7, response.messages has the last step's messages only.
+const messagesOf = (result) => result.responseMessages ?? result.response.messages;
+
 // The second turn refers to the first answer by its item's id.
 async function turns(model) {
   const messages = [{ role: 'user', content: 'one' }];
   const first = await generateText({ model: openai(model), messages });
-  messages.push(...first.response.messages, { role: 'user', content: 'two' });
+  messages.push(...messagesOf(first), { role: 'user', content: 'two' });
   const second = await generateText({ model: openai(model), messages, include: { requestBody: true } });
   ends('text', second.text, 'two');
   same('the second turn has a reference', second.request.body.input.some((item) => item.type === 'item_reference'), true);
@@ -43,7 +46,7 @@ async function thinking(model) {
   const first = await generateText({ model: openai(model), messages, tools, stopWhen: stepCountIs(3) });
   same('text', first.text, 'It is warm');
   same('thinking', first.steps.map((step) => step.reasoningText), ['I need the weather.', 'It is sunny there.']);
-  messages.push(...first.response.messages, { role: 'user', content: 'and now?' });
+  messages.push(...messagesOf(first), { role: 'user', content: 'and now?' });
   same('text of the next turn', (await generateText({ model: openai(model), messages, tools })).text, 'It is warm');
 }
 

@@ -151,7 +151,13 @@ func (c codingTask) rules(conversation object) []rule {
 	case c.second.name == "":
 		return []rule{{first, 0, conversation}}
 	}
-	return []rule{{first, 1, conversation}, {first, 0, object{"status": 503}}, {second, 0, conversation}}
+	rules := []rule{{first, 1, conversation}, {first, 0, object{"status": 503}}, {second, 0, conversation}}
+	if c.first.dialect == "anthropic" {
+		// Claude Code tries a message of the system behind the first one, which the fake refuses whatever its script says,
+		// and goes on without. That try must not take the first vendor's one answer.
+		rules = append([]rule{{object{"path": c.first.answerPath(), "body": `"role":"system"`}, 0, conversation}}, rules...)
+	}
+	return rules
 }
 
 // tasksOf returns a task for each endpoint, with vendors of its own: a dialect each, or "responses" for one of

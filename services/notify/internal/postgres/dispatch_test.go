@@ -33,6 +33,8 @@ func (closedBreaker) Admit(context.Context, string, string, time.Duration) time.
 
 func (closedBreaker) Report(context.Context, string, string, bool, bool) string { return "" }
 
+func (closedBreaker) Release(context.Context, string, string) {}
+
 // transport answers by what the work says, and counts.
 type transport struct {
 	mu    sync.Mutex
