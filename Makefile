@@ -195,7 +195,7 @@ TEXTS := $(addprefix switchyard.dev/deploy/,contract docs images licenses observ
 QUOTED := $(addprefix switchyard.dev/services/,gateway/internal/operations/catalog webhook-egress/internal/signing)
 
 test: dev ## every test, those of services with -race, on a Postgres and a Redis that it starts itself
-	@$(STORES) $(DEV) tests -- go test -race $(QUICK) $(MORE_PACKAGES) -timeout 10m $$(go list work | grep -vxF $(TEXTS:%=-e %))
+	@$(STORES) $(DEV) tests -- go test -race $(QUICK) $(MORE_PACKAGES) -timeout 20m $$(go list work | grep -vxF $(TEXTS:%=-e %))
 	@go test -count=1 $(QUICK) $(TEXTS) $(QUOTED)
 	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref ./services/gateway/internal/custody/identity/cloud
 

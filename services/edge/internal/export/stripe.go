@@ -59,7 +59,7 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 				}
 				mu.Unlock()
 				if err != nil {
-					return nil
+					return err
 				}
 			}
 			return nil
