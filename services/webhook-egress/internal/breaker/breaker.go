@@ -5,6 +5,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ const (
 	maxKnown = 50_000
 	// sharedLife is how long the store remembers a target that nothing comes from.
 	sharedLife = time.Hour
-	// exchangeTimeout bounds reading and swapping the states of an update.
+	// exchangeTimeout is the default of Options.Timeout.
 	exchangeTimeout = 100 * time.Millisecond
 	// tries is how often a state that others have changed meanwhile is decided again.
 	tries = 4
@@ -56,8 +57,10 @@ type Options struct {
 	Policy Policy
 	// Store has the states that replicas share; nil for a replica that decides alone.
 	Store kv.Store
-	Log   *slog.Logger
-	Now   func() time.Time
+	// Timeout bounds reading and swapping the states of an update; 100 ms if zero.
+	Timeout time.Duration
+	Log     *slog.Logger
+	Now     func() time.Time
 	// Random spreads the ends of pauses.
 	Random func() float64
 }
@@ -82,7 +85,7 @@ type entry struct {
 
 // New returns a breaker that knows nothing yet.
 func New(o Options) *Breaker {
-	shared := kv.NewUpdater(kv.Options{Store: o.Store, Timeout: exchangeTimeout, Tries: tries, Now: o.Now})
+	shared := kv.NewUpdater(kv.Options{Store: o.Store, Timeout: cmp.Or(o.Timeout, exchangeTimeout), Tries: tries, Now: o.Now})
 	return &Breaker{
 		o: o, shared: shared, answered: answers{hosts: make(map[Target]*alive.Flows)}, known: make(map[Target]entry),
 	}

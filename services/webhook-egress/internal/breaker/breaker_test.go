@@ -39,7 +39,7 @@ var policy = breaker.Policy{Failures: 3, Share: 0.5, Sample: 20, Window: time.Mi
 func open(t *testing.T, store kv.Store, c *clock) *breaker.Breaker {
 	t.Helper()
 	return breaker.New(breaker.Options{
-		Policy: policy, Store: store, Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 },
+		Policy: policy, Store: store, Timeout: time.Minute, Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 },
 	})
 }
 
