@@ -91,17 +91,17 @@ func TestCrowdAtADeadHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.o.Limiter, w.o.InFlight = nil, 16
-		crowd := make(map[uuid.UUID]bool)
+		others := make(map[uuid.UUID]bool)
 		var tried atomic.Int32
 		w.o.Transport = deliverFunc(func(t channel.Task) channel.Outcome {
-			if crowd[t.Notification] {
+			if others[t.Notification] {
 				return channel.Crowded(250 * time.Millisecond)
 			}
 			tried.Add(1)
 			return unreached(channel.Lost(channel.ClassTimeout))
 		})
 		for i := range 4 {
-			crowd[w.queue.Add(channel.Slack, fmt.Sprint("crowd-", i), time.Hour)] = true
+			others[w.queue.Add(channel.Slack, fmt.Sprint("others-", i), time.Hour)] = true
 			w.queue.Add(channel.Slack, fmt.Sprint("dead-", i), time.Hour)
 		}
 		w.run(t, 9*time.Second)
