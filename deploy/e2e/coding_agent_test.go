@@ -144,7 +144,10 @@ func (c codingTask) served() []string {
 
 // rules returns the script of the vendors, which answer with a conversation.
 func (c codingTask) rules(conversation object) []rule {
-	first, second := c.first.at(c.first.answerPath()), c.second.at(c.second.answerPath()) // Agents count tokens, too.
+	first, second := c.first.at("*"), c.second.at("*")
+	if c.first.dialect == "anthropic" {
+		first = c.first.at(c.first.answerPath()) // Claude Code counts tokens, too.
+	}
 	switch {
 	case c.breaks:
 		return []rule{{first, 1, conversation}, {first, 1, conversation.with(object{"error_after_chunks": 6, "status": 503})}, {first, 0, conversation}}
