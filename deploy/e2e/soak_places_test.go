@@ -20,9 +20,9 @@ import (
 // time as allowed, inbox streams, fetches of images from a silent server, notice streams that compare the lists of a
 // tool server that doesn't answer, and listings of silent tool servers.
 const (
-	holdChecks, holdInboxes, holdImages, holdNotices, holdServers = 12, 60, 40, 36, 24
+	holdChecks, holdInboxes, holdImages, holdNotices, holdServers = 12, 60, 20, 10, 20
 	// holdPause is the pause between two holds of a place, holdFor how long a stream is held.
-	holdPause, holdFor = 50 * time.Millisecond, time.Second
+	holdPause, holdFor = 50 * time.Millisecond, 2 * time.Second
 	holdType           = "soak.hostile"
 )
 
