@@ -48,7 +48,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// link matches texts of which programs make links: a scheme, or a domain.
+// link matches text that mail and chat programs turn into a link: a scheme or a domain.
 var link = regexp.MustCompile(`(?i)[a-z]+://|\b[a-z0-9-]+\.(example|com)\b`)
 
 // Whatever an event's type and field, its texts become neither links nor separate lines in the message about it.

@@ -19,8 +19,8 @@ type Author struct{ Name, Request string }
 type Archive interface {
 	// List returns a destination's cursors: those that go on, then at most limit back-fills, the newest first.
 	List(ctx context.Context, destination string, limit int) ([]Cursor, error)
-	// Backfill adds a copy of a cursor for each source of which the destination has fewer than most unfinished
-	// back-fills. It adds an audit entry if it adds a cursor.
+	// Backfill adds a copy of a cursor for each source, unless the destination already has most unfinished back-fills of
+	// that source. It adds an audit entry if it adds a cursor.
 	Backfill(ctx context.Context, by Author, c Cursor, sources []Source, most int) (added []int64, err error)
 	// Refused returns the given identifiers whose events a destination refused.
 	Refused(ctx context.Context, destination string, identifiers []string) ([]string, error)

@@ -19,8 +19,8 @@ import (
 type vendor interface {
 	// batch is the largest number of events in a send.
 	batch() int
-	// send delivers events, no two of which have the same identifier. It returns those that the vendor has taken or
-	// refused, even after an error. The vendor doesn't have the other events, except that after a *lostError it may
+	// send delivers events whose identifiers all differ. It returns the events that the vendor has taken or refused,
+	// even after an error. The vendor doesn't have the other events, except that after a *lostError it may
 	// have them. A *laterError says when to try again.
 	send(ctx context.Context, events []Event) (settlement, error)
 }

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 )
 
-// Of a call with an end user's token the service gets the user and the owner of the token, none that the caller sends,
-// and of the other headers only those that say what is asked for. The user is verified only if the token says so.
+// For a call with an end user's token, the edge takes user and owner from the token and ignores the caller's. It passes on
+// only the headers that describe the request. The user is verified only if the token says so.
 func TestHeadersOfEndUser(t *testing.T) {
 	for owner, verified := range map[string]string{"": "true", "team": ""} {
 		var got http.Header

@@ -124,7 +124,7 @@ type Request struct {
 	Scopes  []apikey.Permission
 	Origins []string
 	// Verified says that the minter may let the token's holder decide on approvals. A minter without that right could
-	// otherwise register another device as the user's, and decide by what is pushed to it.
+	// otherwise register its own device as the user's, and decide with the links pushed to it.
 	Verified bool
 	// Life is how long the token is valid, in whole seconds.
 	Life time.Duration

@@ -114,8 +114,8 @@ func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
 	})
 }
 
-// credentialNames are members whose strings are credentials of any form: those of tool servers that a request names
-// (Anthropic's mcp_servers, OpenAI's tool mcp), and what tools and HTTP commonly call a credential.
+// credentialNames lists member names whose string values are hidden, whatever their form: the names that Anthropic's
+// mcp_servers and OpenAI's mcp tool give to a tool server's token, and common names for credentials in HTTP and tools.
 var credentialNames = []string{
 	"authorization", "authorization_token", "proxy_authorization", "api_key", "x_api_key", "x_goog_api_key", "access_token",
 	"refresh_token", "id_token", "client_secret", "password", "secret", "private_key", "cookie",

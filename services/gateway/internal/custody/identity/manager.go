@@ -35,7 +35,7 @@ type Manager struct {
 	exchanges metric.Int64Counter
 	// wake makes Run look again for what is due.
 	wake chan struct{}
-	// fleetTurns bounds the concurrent renewals of the fleet's identities, turns those of organizations' identities.
+	// fleetTurns bounds concurrent renewals of the fleet's identities; turns bounds them for organizations' identities.
 	fleetTurns, turns *fairshare.Pool
 
 	mu sync.Mutex
