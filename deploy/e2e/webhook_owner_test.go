@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// ownedBy is a call of an operation of webhook-egress by a caller that acts for an owner, and what is expected of it.
+// ownedBy is how an owner's caller calls an operation of webhook-egress, and the answer that the test expects.
 type ownedBy struct {
 	// resource is the kind of the resource in the path, which has another owner or none. body is the call's.
 	resource string

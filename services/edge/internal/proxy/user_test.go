@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 )
 
-// For a call with an end user's token, the edge takes user and owner from the token and ignores the caller's. It passes on
-// only the headers that describe the request. The user is verified only if the token says so.
+// For a call with an end user's token, the edge takes user and owner from the token and ignores the caller's. It passes
+// on only the headers that describe the request. The user is verified only if the token says so.
 func TestHeadersOfEndUser(t *testing.T) {
 	for owner, verified := range map[string]string{"": "true", "team": ""} {
 		var got http.Header
