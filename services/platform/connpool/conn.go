@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,10 @@ const (
 	// much without waiting for the server. A larger one is written by its own goroutine, so that an early refusal is
 	// read.
 	small = 16 << 10
+	// maxUnbroken is how many bytes of a body are read before other goroutines run. A server that sends without end,
+	// faster than it is read, would hold a processor until the runtime takes it away after 10 ms, and many such servers
+	// would delay each step of all other requests by as much.
+	maxUnbroken = 16 << 10
 	// maxInterim is how many 1xx responses may precede the response.
 	maxInterim = 5
 )
@@ -203,6 +208,7 @@ type exchange struct {
 	// sent receives the result of sending the request, once.
 	sent     chan error
 	body     io.ReadCloser
+	unbroken int  // bytes of the body since its reader last gave way
 	reusable bool // the connection can serve another request after the body
 	ended    atomic.Bool
 }
@@ -257,9 +263,14 @@ func (e *exchange) failWithoutResponse(r *http.Request, err error) error {
 	return err
 }
 
-// Read reads the body. At its end the connection is put back into the pool.
+// Read reads the body. At its end the connection is put back into the pool. The reader of a long body gives way to
+// other goroutines from time to time.
 func (e *exchange) Read(p []byte) (int, error) {
 	n, err := e.body.Read(p)
+	if e.unbroken += n; e.unbroken >= maxUnbroken {
+		e.unbroken = 0
+		runtime.Gosched()
+	}
 	switch {
 	case err == nil:
 		return n, nil
