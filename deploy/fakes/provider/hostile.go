@@ -1,8 +1,10 @@
 package provider
 
 import (
+	"bufio"
 	"cmp"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,8 @@ const (
 	hostileDepth  = 100_000
 	commentPause  = 50 * time.Millisecond
 	maxComments   = 1000
+	// blockSize is how much of a long stream is made and sent at once, in bytes.
+	blockSize = 64 << 10
 )
 
 // Behaviours returns those of the vendor, beside those of every fake.
@@ -31,9 +35,9 @@ type hostileAnswer struct {
 	text  string // "hostile" where empty
 	usage string // every count; 1 where empty
 	// calls returns the tool calls of a whole answer, events what a stream has between its
-	// beginning and its end: the text where nil.
+	// beginning and its end, in texts of whole events: the text where nil.
 	calls  func(dialect) []string
-	events func(dialect) string
+	events func(dialect) iter.Seq[string]
 	// after returns what is sent behind the end of a stream.
 	after func(dialect) string
 }
@@ -43,7 +47,7 @@ func (a hostileAnswer) act(x *fault.Exchange) {
 	text, usage := cmp.Or(a.text, "hostile"), t.count(cmp.Or(a.usage, "1"))
 	if x.Streams() {
 		x.Writer.Header().Set("Content-Type", t.mediaType())
-		_, _ = io.WriteString(x.Writer, t.framed(a.stream(t, text, usage))) // the only error is a client that left
+		a.stream(t, x.Writer, text, usage)
 		return
 	}
 	var calls []string
@@ -54,16 +58,57 @@ func (a hostileAnswer) act(x *fault.Exchange) {
 	_, _ = io.WriteString(x.Writer, t.answer(text, calls, usage)) // as above
 }
 
-// stream returns the whole text of a stream.
-func (a hostileAnswer) stream(t dialect, text, usage string) string {
-	events, after := t.textEvent(text), ""
+// stream writes a stream piece by piece: a text of 50 MB stops the whole process while it is copied.
+func (a hostileAnswer) stream(t dialect, w io.Writer, text, usage string) {
+	out := bufio.NewWriterSize(w, blockSize)
+	send := func(text string) error {
+		_, err := out.WriteString(t.framed(text))
+		return err
+	}
+	events := once(t.textEvent(text))
 	if a.events != nil {
 		events = a.events(t)
 	}
-	if a.after != nil {
-		after = a.after(t)
+	_ = send(t.begin)
+	for piece := range events {
+		if send(piece) != nil { // The only error is a client that left.
+			return
+		}
 	}
-	return t.begin + events + t.endEvents(usage) + after
+	_ = send(t.endEvents(usage))
+	if a.after != nil {
+		_ = send(a.after(t))
+	}
+	_ = out.Flush()
+}
+
+// once yields a text.
+func once(text string) iter.Seq[string] { return slices.Values([]string{text}) }
+
+// repeated yields a text n times, many at once.
+func repeated(text string, n int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		most := max(blockSize/max(len(text), 1), 1)
+		block := strings.Repeat(text, min(most, n))
+		for left := n; left > 0; left -= most {
+			if !yield(block[:min(most, left)*len(text)]) {
+				return
+			}
+		}
+	}
+}
+
+// inTurn yields what each of several sequences yields.
+func inTurn(all ...iter.Seq[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, texts := range all {
+			for text := range texts {
+				if !yield(text) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // behaviour returns a behaviour with the outcome [fault.Open].
@@ -94,8 +139,8 @@ var toolBehaviours = []fault.Behaviour{
 		calls: func(t dialect) []string {
 			return eachCall(func(i int) string { return t.oneCall(strconv.Itoa(i), "b") })
 		},
-		events: func(t dialect) string {
-			return strings.Join(eachCall(func(i int) string { return t.callEvent(strconv.Itoa(i)) + t.argumentsEvent(strconv.Itoa(i), "{}") }), "")
+		events: func(t dialect) iter.Seq[string] {
+			return slices.Values(eachCall(func(i int) string { return t.callEvent(strconv.Itoa(i)) + t.argumentsEvent(strconv.Itoa(i), "{}") }))
 		},
 	}),
 	behaviour("tool_index_negative", "tool calls at index -1", atIndex("-1")),
@@ -105,19 +150,19 @@ var toolBehaviours = []fault.Behaviour{
 	behaviour("tool_arguments_deep", "arguments of 100,000 nested arrays", arguments(strings.Repeat("[", hostileDepth)+strings.Repeat("]", hostileDepth))),
 	behaviour("tool_arguments_many_pieces", "800 KB of arguments, streamed in pieces of four bytes", hostileAnswer{
 		calls: func(t dialect) []string { return []string{t.oneCall("0", strings.Repeat("abcd", hostilePieces))} },
-		events: func(t dialect) string {
-			return t.callEvent("0") + strings.Repeat(t.argumentsEvent("0", "abcd"), hostilePieces)
+		events: func(t dialect) iter.Seq[string] {
+			return inTurn(once(t.callEvent("0")), repeated(t.argumentsEvent("0", "abcd"), hostilePieces))
 		},
 	}),
 	behaviour("tool_arguments_interleaved", "the arguments of 1,000 calls by turns, in pieces of four bytes", hostileAnswer{
-		events: func(t dialect) string {
+		events: func(t dialect) iter.Seq[string] {
 			const calls, rounds = 1000, 20
 			var begun, round strings.Builder
 			for i := range calls {
 				begun.WriteString(t.callEvent(strconv.Itoa(i)))
 				round.WriteString(t.argumentsEvent(strconv.Itoa(i), "abcd"))
 			}
-			return begun.String() + strings.Repeat(round.String(), rounds)
+			return inTurn(once(begun.String()), repeated(round.String(), rounds))
 		},
 	}),
 }
@@ -134,8 +179,10 @@ func eachCall(one func(int) string) []string {
 func atIndex(index string) hostileAnswer {
 	plain := strings.Trim(index, `"`)
 	return hostileAnswer{
-		calls:  func(t dialect) []string { return []string{t.oneCall(plain, "b")} },
-		events: func(t dialect) string { return replaceIndex(t.call, index) + replaceIndex(t.piece, index) },
+		calls: func(t dialect) []string { return []string{t.oneCall(plain, "b")} },
+		events: func(t dialect) iter.Seq[string] {
+			return once(replaceIndex(t.call, index) + replaceIndex(t.piece, index))
+		},
 	}
 }
 
@@ -149,6 +196,6 @@ func replaceIndex(event, index string) string {
 func arguments(text string) hostileAnswer {
 	return hostileAnswer{
 		calls:  func(t dialect) []string { return []string{t.oneCall("0", text)} },
-		events: func(t dialect) string { return t.callEvent("0") + t.argumentsEvent("0", text) },
+		events: func(t dialect) iter.Seq[string] { return once(t.callEvent("0") + t.argumentsEvent("0", text)) },
 	}
 }

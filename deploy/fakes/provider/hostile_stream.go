@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"io"
+	"iter"
 	"strings"
 
 	"switchyard.dev/deploy/fakes/fault"
@@ -63,8 +64,8 @@ func streaming(name, effect string, outcome fault.Outcome, write func(dialect, *
 // formBehaviours are answers that don't have the vendor's form.
 var formBehaviours = []fault.Behaviour{
 	behaviour("nested_event", "a text behind which an event is 6.5 million brackets deep", hostileAnswer{
-		events: func(t dialect) string {
-			return t.textEvent("hostile") + "data: " + strings.Repeat("[", 65*hostileDepth) + "\n\n"
+		events: func(t dialect) iter.Seq[string] {
+			return once(t.textEvent("hostile") + "data: " + strings.Repeat("[", 65*hostileDepth) + "\n\n")
 		},
 	}),
 	behaviour("after_done", "a stream that goes on behind its end", hostileAnswer{
@@ -73,11 +74,13 @@ var formBehaviours = []fault.Behaviour{
 		},
 	}),
 	behaviour("begins_twice", "a stream that begins again in the middle", hostileAnswer{
-		events: func(t dialect) string { return t.textEvent("hostile") + t.begin + t.textEvent("hostile") },
+		events: func(t dialect) iter.Seq[string] {
+			return once(t.textEvent("hostile") + t.begin + t.textEvent("hostile"))
+		},
 	}),
 	behaviour("text_long", "a text of 1 MB in one piece", hostileAnswer{text: strings.Repeat("word ", 200_000)}),
 	behaviour("text_many_pieces", "a text of 100,000 pieces", hostileAnswer{
-		events: func(t dialect) string { return strings.Repeat(t.textEvent("word "), 100_000) },
+		events: func(t dialect) iter.Seq[string] { return repeated(t.textEvent("word "), 100_000) },
 	}),
 	{Name: "never_done", Effect: "a stream that stops without its end", Outcome: fault.Open, StreamOnly: true, Act: func(x *fault.Exchange) {
 		t := dialectOf(x.Request)
