@@ -8,7 +8,8 @@ import (
 )
 
 // A check may cost maxCost, or costEach for each byte of the payload if that is more, as it is above 50 kB. costEach is
-// about what reading a byte takes. Costs are in nanoseconds of processor time.
+// about what reading a byte takes. Regular expressions may take maxCost of it, whatever the size of the payload. Costs are
+// in nanoseconds of processor time.
 const maxCost, costEach = 2_000_000, 40
 
 // The costs of the parts of a check, measured on a slow server's processor. Whatever grows with the payload or the

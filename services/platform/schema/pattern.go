@@ -118,7 +118,8 @@ func (p *pattern) String() string { return p.text }
 
 // MatchString implements jsonschema.Regexp.
 func (p *pattern) MatchString(text string) bool {
-	e := evaluation{cost: costOf(len(text) * len(p.program))}
+	cost := costOf(len(text) * len(p.program))
+	e := evaluation{cost: cost, matching: cost}
 	return e.matches(p, text)
 }
 
@@ -144,10 +145,25 @@ func (t *threads) clear(size int) {
 }
 
 // matches reports whether a regular expression matches a text, and takes the cost. It returns false if the cost runs
-// out.
+// out, or what is left of it for regular expressions.
 func (e *evaluation) matches(r jsonschema.Regexp, text string) bool {
 	p, ok := r.(*pattern)
-	if !ok || !e.take(costMatch) {
+	if !ok {
+		return false
+	}
+	kept := max(e.cost-e.matching, 0)
+	e.cost -= kept
+	left := e.cost
+	matched := e.match(p, text)
+	e.matching -= left - e.cost
+	if e.cost >= 0 {
+		e.cost += kept
+	}
+	return matched
+}
+
+func (e *evaluation) match(p *pattern, text string) bool {
+	if !e.take(costMatch) {
 		return false
 	}
 	m := &e.matcher

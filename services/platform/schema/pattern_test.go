@@ -31,7 +31,8 @@ func TestPatternsMatchLikeRegexp(t *testing.T) {
 	}
 }
 
-// A check costs at most 2 ms for a payload of up to 50 kB, and at most 40 ns for each byte of a larger one.
+// A check costs at most 2 ms for a payload of up to 50 kB, and at most 40 ns for each byte of a larger one. Regular
+// expressions cost at most 2 ms together.
 func TestCheckCostIsBounded(t *testing.T) {
 	hostile := "(?:x?[ab]){330}y$"
 	compiled := patterns{compiled: make(map[string]*pattern)}
@@ -41,16 +42,24 @@ func TestCheckCostIsBounded(t *testing.T) {
 	}
 	for _, size := range []int{1000, 50_000, 500_000} {
 		most := max(2_000_000, 40*size)
-		e := evaluation{cost: costOf(size)}
+		e := evaluation{cost: costOf(size), matching: maxCost}
 		if e.cost != most {
 			t.Errorf("a payload of %d bytes may cost %d ns, want %d", size, e.cost, most)
 		}
+		e.matches(p, strings.Repeat("ab", 50)) // An earlier one counts, too.
 		if e.matches(p, strings.Repeat("ab", size/2)) || size > 1000 && e.cost >= 0 {
 			t.Errorf("%d bytes: %d ns are left of a pattern that takes longer", size, e.cost)
 		}
-		if slack := 2000 * 12 * 2; -e.cost > slack { // the instructions of one character
-			t.Errorf("%d bytes: the check went on for %d ns", size, -e.cost)
+		if slack := 2000 * 12 * 2; -e.cost > slack || -e.matching > slack { // the instructions of one character
+			t.Errorf("%d bytes: the check went on for %d and %d ns", size, -e.cost, -e.matching)
 		}
+	}
+	e := evaluation{cost: costOf(500_000), matching: maxCost}
+	if p, err = compiled.compile("^a"); err != nil {
+		t.Fatal(err)
+	}
+	if !e.matches(p, "a") || e.cost < 19_000_000 {
+		t.Errorf("after a short pattern %d ns are left for the rest of the check", e.cost)
 	}
 }
 
