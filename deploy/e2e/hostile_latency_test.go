@@ -28,8 +28,13 @@ type failedCalls struct {
 	calls int
 }
 
-func newLatencies() *latencies {
-	return &latencies{counts: map[string]map[int][]time.Duration{}, failed: map[string]*failedCalls{}}
+// newLatencies returns latencies that know some kinds of call before the first, so that a kind without calls is noticed.
+func newLatencies(kinds ...string) *latencies {
+	l := &latencies{counts: map[string]map[int][]time.Duration{}, failed: map[string]*failedCalls{}}
+	for _, kind := range kinds {
+		l.counts[kind] = map[int][]time.Duration{}
+	}
+	return l
 }
 
 // nextPhase begins the next phase.
@@ -79,12 +84,16 @@ const (
 )
 
 // comparison compares the durations of one kind of call in quiet and in hostile phases. Both are medians, over the
-// phases, of the 99th percentile; 0 without a phase of enough calls.
+// phases of enough calls, of the 99th percentile. Where calls are too rare for that, both are the percentile of all
+// phases together, or 0 if even these have too few.
 type comparison struct {
 	kind           string
 	quiet, hostile time.Duration
 	calls, phases  int
 }
+
+// measured reports whether there were enough calls to compare.
+func (v comparison) measured() bool { return v.quiet > 0 && v.hostile > 0 }
 
 // ratio returns how many times as long calls took beside hostile traffic.
 func (v comparison) ratio() float64 { return float64(v.hostile) / float64(v.quiet) }
@@ -100,16 +109,19 @@ func (l *latencies) comparisons() (all []comparison) {
 	defer l.mu.Unlock()
 	for kind, phases := range l.counts {
 		v := comparison{kind: kind}
-		var of [2][]time.Duration
+		var of, together [2][]time.Duration
 		for phase, took := range phases {
 			v.calls += len(took)
-			if len(took) < minCalls {
-				continue
+			together[phase%2] = append(together[phase%2], took...)
+			if len(took) >= minCalls {
+				v.phases++
+				of[phase%2] = append(of[phase%2], quantile(took, percentile))
 			}
-			v.phases++
-			of[phase%2] = append(of[phase%2], quantile(took, percentile))
 		}
 		v.quiet, v.hostile = quantile(of[0], 0.5), quantile(of[1], 0.5)
+		if !v.measured() && min(len(together[0]), len(together[1])) >= minCalls {
+			v.phases, v.quiet, v.hostile = len(phases), quantile(together[0], percentile), quantile(together[1], percentile)
+		}
 		all = append(all, v)
 	}
 	slices.SortFunc(all, func(a, b comparison) int { return strings.Compare(a.kind, b.kind) })
@@ -135,7 +147,7 @@ func (l *latencies) check(t *testing.T, most float64, floor time.Duration) {
 	for _, v := range l.comparisons() {
 		t.Log(v)
 		switch {
-		case v.quiet == 0 || v.hostile == 0:
+		case !v.measured():
 			t.Errorf("%s: there were too few calls to compare", v.kind)
 		case v.hostile > time.Duration(most*float64(v.quiet))+floor:
 			t.Errorf("%s: more than %.1fx and %s", v, most, floor)
@@ -146,23 +158,32 @@ func (l *latencies) check(t *testing.T, most float64, floor time.Duration) {
 // The comparison must be able to fail: it finds a kind of call that takes twice as long in hostile phases.
 func TestLatencyComparison(t *testing.T) {
 	t.Parallel()
-	l := newLatencies()
+	l := newLatencies("never")
 	for phase := range 6 {
 		for n := range 100 {
 			took := time.Duration(n+1) * time.Millisecond
 			l.record("steady", phase, took)
 			l.record("slowed", phase, took*time.Duration(1+phase%2))
 		}
+		for range minCalls / 2 {
+			l.record("rare", phase, time.Second*time.Duration(1+phase%2))
+		}
 		l.nextPhase()
 	}
-	l.record("rare", 0, time.Second)
-	for kind, want := range map[string]float64{"steady": 1, "slowed": 2} {
+	l.record("single", 0, time.Second)
+	l.record("single", 1, time.Second)
+	for kind, want := range map[string]struct {
+		ratio float64
+		calls int
+	}{"steady": {1, 600}, "slowed": {2, 600}, "rare": {2, 3 * minCalls}} {
 		i := slices.IndexFunc(l.comparisons(), func(v comparison) bool { return v.kind == kind })
-		if got := l.comparisons()[i]; got.ratio() != want || got.phases != 6 || got.calls != 600 {
-			t.Errorf("%s, want %.1fx", got, want)
+		if got := l.comparisons()[i]; got.ratio() != want.ratio || got.phases != 6 || got.calls != want.calls {
+			t.Errorf("%s, want %.1fx of %d calls", got, want.ratio, want.calls)
 		}
 	}
-	if i := slices.IndexFunc(l.comparisons(), func(v comparison) bool { return v.kind == "rare" }); l.comparisons()[i].quiet != 0 {
-		t.Error("one call is enough for a percentile")
+	for _, kind := range []string{"never", "single"} {
+		if i := slices.IndexFunc(l.comparisons(), func(v comparison) bool { return v.kind == kind }); l.comparisons()[i].measured() {
+			t.Errorf("%s: too few calls are enough for a percentile", kind)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type soakHostile struct {
 	notifications client
 
 	mu         sync.Mutex
+	held       map[string]int // by place
 	calls      []*hostileCall
 	deliveries []hostileDelivery
 	sends      []hostileSend
@@ -56,12 +57,13 @@ func (s *soak) setUpHostile(t *testing.T) {
 	t.Helper()
 	organization := unique("hostile")
 	s.hostile = &soakHostile{
-		organization: organization, ai: s.harness.customer(t, organization, "ai", "read"),
+		organization: organization, ai: s.harness.customer(t, organization, "ai", "read,write"),
 		webhooks: s.harness.service(stack.WebhookEgress, organization),
+		held:     map[string]int{},
 	}
 	s.setUpHolders(t)
 	s.harness.ceiling(t, organization, soakCeiling)
-	s.latencies = newLatencies()
+	s.latencies = newLatencies(postKind, completionKind, imageKind, streamKind, inboxKind, noticeKind)
 	s.latencies.phase = untimed
 }
 
@@ -192,11 +194,14 @@ func (s *soak) compareHostile(t *testing.T, results *resultTable, w *processSamp
 	for _, service := range stack.Services {
 		results.atMost(fmt.Sprintf("%s: MiB at its peak", service), memoryBound>>20, int(w.peak(string(service))>>20))
 	}
+	for _, place := range places {
+		results.add("times that hostile customers held "+place, "at least 1", s.hostile.held[place], s.hostile.held[place] > 0)
+	}
 	for _, v := range s.latencies.comparisons() {
 		most := time.Duration(soakRatio*float64(v.quiet)) + soakFloor
 		results.add(fmt.Sprintf("%s: p99 beside hostile traffic, quiet %s", v.kind, v.quiet.Round(time.Millisecond)),
 			fmt.Sprintf("at most %s (%.1fx and %s)", most.Round(time.Millisecond), soakRatio, soakFloor),
-			fmt.Sprintf("%s (%.2fx)", v.hostile.Round(time.Millisecond), v.ratio()), v.phases >= 2 && v.hostile <= most)
+			fmt.Sprintf("%s (%.2fx, %d calls)", v.hostile.Round(time.Millisecond), v.ratio(), v.calls), v.measured() && v.hostile <= most)
 	}
 }
 

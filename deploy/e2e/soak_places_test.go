@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -25,6 +26,13 @@ const (
 	holdPause, holdFor = 50 * time.Millisecond, 2 * time.Second
 	holdType           = "soak.hostile"
 )
+
+// The places, as the results name them.
+const (
+	checkPlace, imagePlace, inboxPlace, noticePlace = "a check of an event", "a fetch of an image", "an inbox stream", "a notice stream"
+)
+
+var places = []string{checkPlace, imagePlace, inboxPlace, noticePlace}
 
 // setUpHolders registers the event type whose pattern keeps a processor busy, and the tool servers that hang.
 func (s *soak) setUpHolders(t *testing.T) {
@@ -51,7 +59,7 @@ func (s *soak) setUpHolders(t *testing.T) {
 func (s *soak) startHolders(t *testing.T) {
 	t.Helper()
 	payload := object{"s": strings.Repeat("ab", 32_000)}
-	silent := object{"model": soakUnsighted.model, "prompt": "What is it?", "image": object{"url": s.harness.FakeURL(stack.FakeTarpit) + "/a.png"}}
+	silent := object{"model": soakUnsighted.model, "prompt": "What is it?", "max_tokens": hostileTokens, "image": object{"url": s.harness.FakeURL(stack.FakeTarpit) + "/a.png"}}
 	for _, holder := range []struct {
 		callers int
 		hold    func()
@@ -61,12 +69,14 @@ func (s *soak) startHolders(t *testing.T) {
 			if err == nil && a.status < http.StatusBadRequest {
 				t.Errorf("an event that breaks its schema got %d", a.status)
 			}
+			s.hostile.holds(checkPlace, err == nil && strings.Contains(string(a.body), "takes too long to be checked"))
 		}},
 		{holdImages, func() {
-			_, _ = s.hostile.ai.within(t, visionRoute, silent)
+			a, err := s.hostile.ai.within(t, visionRoute, silent)
+			s.hostile.holds(imagePlace, err == nil && strings.Contains(string(a.body), soakUnsighted.name+" (transient)"))
 		}},
-		{1, func() { holdStreams(t, holdInboxes, s.inboxStream(s.hostile.notifications, "ann")) }},
-		{1, func() { holdStreams(t, holdNotices, s.noticeStream(s.hostile.ai)) }},
+		{1, func() { s.holdStreams(t, inboxPlace, holdInboxes, s.inboxStream(s.hostile.notifications, "ann")) }},
+		{1, func() { s.holdStreams(t, noticePlace, holdNotices, s.noticeStream(s.hostile.ai)) }},
 	} {
 		s.customers.start(holder.callers, func(int) {
 			if s.hostile.active.Load() {
@@ -101,42 +111,53 @@ func (s *soak) noticeStream(of client) openStream {
 	}
 }
 
-// until reads the stream up to the first line that contains wanted, or to its end if wanted is empty, and reports whether
-// that line came. It returns false if the service was killed meanwhile.
-func (o openStream) until(ctx context.Context, t *testing.T, wanted string) bool {
+// lines yields the lines of the stream, to its end or that of ctx. There are none if the service was killed meanwhile.
+func (o openStream) lines(ctx context.Context, t *testing.T) iter.Seq[string] {
 	t.Helper()
-	var body any
-	if o.body != nil {
-		body = o.body
-	}
-	r, err := http.NewRequestWithContext(ctx, o.method, o.client.base+o.path, reader(t, body))
-	if err != nil {
-		t.Error(err)
-		return false
-	}
-	r.Header = o.client.header.Clone()
-	r.Header.Set("Content-Type", "application/json")
-	response, err := httpClient.Do(r)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if wanted != "" && strings.Contains(lines.Text(), wanted) {
-			return true
+	return func(yield func(string) bool) {
+		var body any
+		if o.body != nil {
+			body = o.body
+		}
+		r, err := http.NewRequestWithContext(ctx, o.method, o.client.base+o.path, reader(t, body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Header = o.client.header.Clone()
+		r.Header.Set("Content-Type", "application/json")
+		response, err := httpClient.Do(r)
+		if err != nil {
+			return
+		}
+		defer response.Body.Close()
+		for lines := bufio.NewScanner(response.Body); lines.Scan() && yield(lines.Text()); {
 		}
 	}
-	return false
+}
+
+// holds counts that a place was held.
+func (h *soakHostile) holds(place string, held bool) {
+	if !held {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held[place]++
 }
 
 // holdStreams holds many streams for a while.
-func holdStreams(t *testing.T, n int, o openStream) {
+func (s *soak) holdStreams(t *testing.T, place string, n int, o openStream) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), holdFor)
 	defer cancel()
 	var streams sync.WaitGroup
 	for range n {
-		streams.Go(func() { o.until(ctx, t, "") })
+		streams.Go(func() {
+			for line := range o.lines(ctx, t) {
+				s.hostile.holds(place, strings.Contains(line, o.sign))
+			}
+		})
 	}
 	streams.Wait()
 }
@@ -144,13 +165,13 @@ func holdStreams(t *testing.T, n int, o openStream) {
 // openInbox opens the stream of a user's inbox, and leaves it after the first event.
 func (s *soak) openInbox(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	s.open(t, "streams of an inbox, opened", s.inboxStream(s.notifications, soakUser(random.IntN(soakUsers))))
+	s.open(t, inboxKind, s.inboxStream(s.notifications, soakUser(random.IntN(soakUsers))))
 }
 
 // openNotices opens a stream of notices of tool servers, and leaves it after the first event.
 func (s *soak) openNotices(t *testing.T, _ *rand.Rand) {
 	t.Helper()
-	s.open(t, "streams of notices, opened", s.noticeStream(s.ai))
+	s.open(t, noticeKind, s.noticeStream(s.ai))
 }
 
 // open times the way to a stream's first event.
@@ -158,7 +179,11 @@ func (s *soak) open(t *testing.T, kind string, o openStream) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakTimeout)
 	defer cancel()
-	if phase, begun := s.latencies.currentPhase(), time.Now(); o.until(ctx, t, o.sign) {
-		s.latencies.record(kind, phase, time.Since(begun))
+	phase, begun := s.latencies.currentPhase(), time.Now()
+	for line := range o.lines(ctx, t) {
+		if strings.Contains(line, o.sign) {
+			s.latencies.record(kind, phase, time.Since(begun))
+			return
+		}
 	}
 }

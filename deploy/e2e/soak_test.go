@@ -142,8 +142,8 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	organization := unique("org")
 	s := &soak{
 		harness: h, organization: organization, seed: seed, customers: newLoadGenerator(t),
-		ai: h.customer(t, organization, "ai", "read"), webhooks: h.customer(t, organization, "webhooks", "write"),
-		notifications: h.customer(t, organization, "notifications", "write"),
+		ai: h.customer(t, organization, "ai", "read,write"), webhooks: h.customer(t, organization, "webhooks", "write"),
+		notifications: h.customer(t, organization, "notifications", "read,write"),
 		egress:        h.service(stack.WebhookEgress, organization), inbox: h.service(stack.Notify, organization),
 		direct: h.receiver(), fanOut: h.receiver(), notified: h.receiver(), hook: "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", ""),
 		billed: map[string]*tally{"llm_requests": {}, "deliveries": {}, "notifications_sent": {}, "": {}},

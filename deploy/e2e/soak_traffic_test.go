@@ -168,14 +168,20 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 	})
 }
 
+// The kinds of call whose latencies are compared.
+const (
+	postKind, completionKind, imageKind, streamKind = "accepted posts", "completions", "completions with fetched images", "streams"
+	inboxKind, noticeKind                           = "streams of an inbox, opened", "streams of notices, opened"
+)
+
 func latencyKind(request object) string {
 	switch {
 	case request["stream"] == true:
-		return "streams"
+		return streamKind
 	case request["model"] == soakUnsighted.model:
-		return "completions with fetched images"
+		return imageKind
 	}
-	return "completions"
+	return completionKind
 }
 
 func wholeStream(body []byte) bool {
@@ -216,7 +222,7 @@ func (s *soak) callUntilAccepted(t *testing.T, metric string, c client, method, 
 		a, err := c.try(t, method, path, body)
 		outcome := s.billed[metric].note(a, err)
 		if outcome == succeeded {
-			s.latencies.record("accepted posts", phase, time.Since(begun))
+			s.latencies.record(postKind, phase, time.Since(begun))
 			err = json.Unmarshal(a.body, into)
 			ok = err == nil
 			if err != nil {
