@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -33,11 +34,13 @@ const (
 func copyOfTemplate(tb testing.TB, server string, migrations fs.FS) string {
 	tb.Helper()
 	name := templateOf(time.Now()) + "_" + digest(tb, migrations)
-	if err := ensureTemplate(tb.Context(), server, name, migrations); err != nil {
-		tb.Fatalf("template of the test's database: %v", err)
-	}
 	own := "t_" + strings.ToLower(rand.Text())
-	if err := copyDatabase(tb.Context(), server, name, own); err != nil {
+	if err := admin.use(tb.Context(), server, func(conn *pgx.Conn) error {
+		if err := ensureTemplate(tb.Context(), conn, server, name, migrations); err != nil {
+			return fmt.Errorf("its template: %w", err)
+		}
+		return copyDatabase(tb.Context(), conn, name, own)
+	}); err != nil {
 		tb.Fatalf("the test's database: %v", err)
 	}
 	tb.Cleanup(func() {
@@ -53,12 +56,7 @@ func copyOfTemplate(tb testing.TB, server string, migrations fs.FS) string {
 const fileCopy = 15
 
 // copyDatabase creates a database as a copy of a template.
-func copyDatabase(ctx context.Context, server, template, name string) (err error) {
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+func copyDatabase(ctx context.Context, conn *pgx.Conn, template, name string) error {
 	statement := "CREATE DATABASE " + name + " TEMPLATE " + template
 	if release(conn.PgConn().ParameterStatus("server_version")) >= fileCopy {
 		statement += " STRATEGY FILE_COPY"
@@ -102,15 +100,14 @@ func digest(tb testing.TB, migrations fs.FS) string {
 }
 
 // ensureTemplate creates the template if it doesn't exist. Other processes may do the same concurrently.
-func ensureTemplate(ctx context.Context, server, name string, migrations fs.FS) (err error) {
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }() // releases the lock, too
+func ensureTemplate(ctx context.Context, conn *pgx.Conn, server, name string, migrations fs.FS) (err error) {
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", templatePrefix); err != nil {
 		return err
 	}
+	defer func() {
+		_, unlocked := conn.Exec(ctx, "SELECT pg_advisory_unlock(hashtext($1))", templatePrefix)
+		err = errors.Join(err, unlocked)
+	}()
 	var made bool
 	const whole = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND NOT datallowconn)"
 	if err := conn.QueryRow(ctx, whole, name).Scan(&made); err != nil || made {

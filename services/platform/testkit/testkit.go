@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/pgdb"
@@ -82,18 +81,6 @@ func withSearchPath(server, schema string) (string, error) {
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
 	return u.String(), nil
-}
-
-func execute(ctx context.Context, tb testing.TB, server, statement string) {
-	tb.Helper()
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, statement); err != nil {
-		tb.Fatalf("%s: %v", statement, err)
-	}
 }
 
 // Redis returns a client with the test's own prefix. The keys are deleted at the end of the test.
