@@ -235,6 +235,7 @@ func TestBatchLines(t *testing.T) {
 		"a hidden extension":     {good + chatLine("b", `"switch\u0079ard":{},`), "line 2: body", 400},
 		"another model":          {chatLine("a", `"model":"first/ok",`) + chatLine("b", `"model":"first/free",`), "line 2: body.model: must be the same in all requests", 400},
 		"an approval":            {good + chatLine("b", `"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"deploy"}}],`), "line 2: body.tools[1]: calls of this tool need an approval", 403},
+		"an internal image":      {good + strings.Replace(chatLine("b", ""), `"hi"`, `[{"type":"image_url","image_url":{"url":"https://10.0.0.1/a.png"}}]`, 1), "line 2: body.messages[0].content[0].image_url.url: ", 400},
 		"an unknown model":       {chatLine("a", `"model":"first/nothing/here",`), "", 404},
 		"an unknown provider":    {chatLine("a", `"model":"nobody/ok",`), "", 404},
 		"a host without batches": {chatLine("a", `"model":"alone",`), "no provider of the model runs such requests in batches", 400},

@@ -122,6 +122,9 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 	if err := b.checkTools(a.request); err != nil {
 		return nil, err
 	}
+	if err := b.engine.checkImages(ctx, a.request); err != nil {
+		return nil, inside(b.limit.Body, err)
+	}
 	describe(a.request)
 	plan, err := b.fleet.Planner.Plan(a.request.Route)
 	if err != nil {

@@ -98,3 +98,14 @@ func within(field string, err error) error {
 	named.Text, named.At = field+": "+e.Text, field
 	return &named
 }
+
+// inside adds the object that an error's field is in.
+func inside(object string, err error) error {
+	e, ok := errors.AsType[*apierr.Error](err)
+	if !ok || e.At == "" {
+		return err
+	}
+	named := *e
+	named.Text, named.At = object+"."+e.Text, object+"."+e.At
+	return &named
+}
