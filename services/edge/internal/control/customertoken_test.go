@@ -99,6 +99,7 @@ func TestTokensOfDecidersVerifyTheUser(t *testing.T) {
 		want   bool
 	}{
 		"an operator":               {x.do(t, http.MethodPost, "/admin/v1/tokens", operatorToken, body), true},
+		"an operator for an owner":  {x.do(t, http.MethodPost, "/admin/v1/tokens", operatorToken, strings.Replace(body, "{", `{"owner_id":"ada",`, 1)), false},
 		"a key that may give":       {byKey(apikey.DecideOwn), true},
 		"a key that mints":          {byKey(), false},
 		"a key of all permissions":  {byKey(apikey.Read, apikey.Write, "ai:*", "notifications:*"), false},

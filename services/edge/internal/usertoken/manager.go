@@ -143,7 +143,7 @@ func (r Request) claims(now time.Time, position int64) claims {
 	return claims{
 		Issuer: issuer, Audience: audience, User: r.User, Issued: now.Unix(), Expires: now.Add(r.Life).Unix(), Position: position,
 		ID: "tok_" + strings.ToLower(rand.Text()), Organization: r.Organization, Owner: r.Owner, Scopes: r.Scopes, Origins: r.Origins,
-		Verified: r.Verified,
+		Verified: r.Verified && r.Owner == "",
 	}
 }
 

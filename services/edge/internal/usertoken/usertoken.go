@@ -71,7 +71,7 @@ type claims struct {
 	Owner        string              `json:"owner,omitempty"`
 	Scopes       []apikey.Permission `json:"scopes"`
 	Origins      []string            `json:"origins,omitempty"`
-	// Verified is absent from tokens of earlier releases, whose users are not verified.
+	// Verified is absent from tokens of earlier releases, whose users are not verified. Later ones had it beside an owner.
 	Verified bool `json:"user_verified,omitempty"`
 }
 
@@ -95,7 +95,7 @@ type Token struct {
 // token returns what the claims of a token say that a key has signed.
 func (c *claims) token(key string) *Token {
 	return &Token{
-		ID: c.ID, Organization: c.Organization, User: c.User, Owner: c.Owner, Verified: c.Verified,
+		ID: c.ID, Organization: c.Organization, User: c.User, Owner: c.Owner, Verified: c.Verified && c.Owner == "",
 		Issued: time.Unix(c.Issued, 0), Expires: time.Unix(c.Expires, 0),
 		origins: c.Origins, grants: apikey.GrantsOf(slices.DeleteFunc(c.Scopes, func(p apikey.Permission) bool { return !p.ForEndUsers() })),
 		position: c.Position, key: key, userBucket: "user " + c.Organization + " " + c.User, organizationBucket: "organization " + c.Organization,
@@ -124,7 +124,8 @@ type Request struct {
 	Scopes  []apikey.Permission
 	Origins []string
 	// Verified says that the minter may let the token's holder decide on approvals. A minter without that right could
-	// otherwise register its own device as the user's, and decide with the links pushed to it.
+	// otherwise register its own device as the user's, and decide with the links pushed to it. It has no effect beside an
+	// owner, who may name users of its own: approvals are the whole organization's.
 	Verified bool
 	// Life is how long the token is valid, in whole seconds.
 	Life time.Duration
