@@ -17,7 +17,7 @@ type administrator struct {
 
 var admin = administrator{conns: map[string]*pgx.Conn{}}
 
-// use calls do with the connection to a server. It is nobody else's meanwhile.
+// use calls do with the connection to a server. Other tests wait meanwhile.
 func (a *administrator) use(ctx context.Context, server string, do func(*pgx.Conn) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
