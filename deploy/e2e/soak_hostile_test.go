@@ -40,6 +40,8 @@ const (
 	hostileCallers = 3
 	// soakTurn is how long hostile customers call, and then pause, after the last kill.
 	soakTurn = 2500 * time.Millisecond
+	// soakCompared is the length from which a soak must have enough calls of each kind to compare.
+	soakCompared = 3 * time.Minute
 	// soakCeiling is the amount that they may spend, in cents: more than calls of 64 tokens cost.
 	soakCeiling = 500
 	// soakRatio is how many times as long others' calls may take beside hostile ones, and soakFloor the tolerance for a
@@ -199,9 +201,14 @@ func (s *soak) compareHostile(t *testing.T, results *resultTable, w *processSamp
 	}
 	for _, v := range s.latencies.comparisons() {
 		most := time.Duration(soakRatio*float64(v.quiet)) + soakFloor
-		results.add(fmt.Sprintf("%s: p99 beside hostile traffic, quiet %s", v.kind, v.quiet.Round(time.Millisecond)),
+		what := v.kind + ": p99 beside hostile traffic"
+		if !v.measured() {
+			results.add(what, "enough calls to compare, or a short soak", fmt.Sprint(v.calls, " calls"), s.length < soakCompared)
+			continue
+		}
+		results.add(fmt.Sprintf("%s, quiet %s", what, v.quiet.Round(time.Millisecond)),
 			fmt.Sprintf("at most %s (%.1fx and %s)", most.Round(time.Millisecond), soakRatio, soakFloor),
-			fmt.Sprintf("%s (%.2fx, %d calls)", v.hostile.Round(time.Millisecond), v.ratio(), v.calls), v.measured() && v.hostile <= most)
+			fmt.Sprintf("%s (%.2fx, %d calls)", v.hostile.Round(time.Millisecond), v.ratio(), v.calls), v.hostile <= most)
 	}
 }
 

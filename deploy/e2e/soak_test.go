@@ -63,6 +63,7 @@ type soak struct {
 	number atomic.Int64      // of calls, keys and sends
 	billed map[string]*tally // by the edge's metric
 
+	length    time.Duration // how long customers call
 	hostile   *soakHostile
 	latencies *latencies // of the calls of the other customers
 
@@ -85,6 +86,7 @@ func TestSoak(t *testing.T) {
 	length, seed := soakSettings(t)
 	t.Logf("%s with %s=%d", length, soakSeed, seed)
 	s := newSoak(t, seed)
+	s.length = length
 	begun := time.Now()
 	w := s.harness.sampleProcesses(t)
 	s.begin(t)
