@@ -122,7 +122,7 @@ func TestSlowTricklesAreEnded(t *testing.T) {
 // An answer of thousands of tool calls is the vendor's failure, and a stream does not keep them in memory.
 func TestToolCallsOfAStreamAreBounded(t *testing.T) {
 	vendor := &trickle{status: 200, kind: "text/event-stream", head: strings.Repeat(
-		`data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`+"\n\n", provider.MaxCalls+10)}
+		`data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`+"\n\n", provider.MaxToolCalls+10)}
 	at, err := openai.New(provider.Settings{Name: "a", BaseURL: "https://vendor.example", Transport: vendor})
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestToolCallsOfAStreamAreBounded(t *testing.T) {
 	for ; err == nil; calls++ {
 		_, err = stream.Next()
 	}
-	if calls > provider.MaxCalls+1 || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "too many tool calls") {
+	if calls > provider.MaxToolCalls+1 || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "too many tool calls") {
 		t.Errorf("%d calls, then %v", calls, err)
 	}
 }
