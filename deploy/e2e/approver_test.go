@@ -103,14 +103,14 @@ func TestPeopleDecideOnCalls(t *testing.T) {
 	h.awaitMessages(t, organization, mail, channel, browser, 4, "denied by bob")
 }
 
-// paid is the answer of a call that was held.
+// paid is the answer to a call that was held for an approval.
 type paid struct{ result, failure gjson.Result }
 
-// heldCalls is how often a call is made while a person has still to decide. Each one waits for most of a minute.
+// heldCalls is how often pay makes a call before it gives up. Each call waits for the decision for most of a minute.
 const heldCalls = 5
 
-// pay calls the tool pay of a server, which takes an approval, in the background. Where the person takes longer than the
-// call waits, it is made again, as its error says.
+// pay calls a server's tool pay, which needs an approval, in the background. If the person has not decided when the call
+// times out, pay makes the call again, as the error says.
 func pay(t *testing.T, c client, path, server, to string, amount int) <-chan paid {
 	t.Helper()
 	done := make(chan paid, 1)

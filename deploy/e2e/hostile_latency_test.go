@@ -28,7 +28,15 @@ type failedCalls struct {
 	calls int
 }
 
-// newLatencies returns latencies that know some kinds of call before the first, so that a kind without calls is noticed.
+// The kinds of call whose latencies are compared.
+const (
+	completionKind, imageKind, streamKind    = "completions", "completions with fetched images", "streams"
+	deliveryKind, notificationKind, postKind = "deliveries", "notifications", "accepted posts"
+	inboxKind, noticeKind                    = "inbox streams, opened", "notice streams, opened"
+)
+
+// newLatencies returns latencies without calls. The comparisons include all the given kinds, so that a kind without calls
+// fails a test.
 func newLatencies(kinds ...string) *latencies {
 	l := &latencies{counts: map[string]map[int][]time.Duration{}, failed: map[string]*failedCalls{}}
 	for _, kind := range kinds {
@@ -83,9 +91,9 @@ const (
 	percentile = 0.99
 )
 
-// comparison compares the durations of one kind of call in quiet and in hostile phases. Both are medians, over the
-// phases of enough calls, of the 99th percentile. Where calls are too rare for that, both are the percentile of all
-// phases together, or 0 if even these have too few.
+// comparison compares how long one kind of call takes in quiet and in hostile phases: the median of the phases' 99th
+// percentiles. Phases of fewer than minCalls calls are left out. If that leaves none, quiet and hostile are percentiles
+// over all phases, or 0 if there are too few calls even then.
 type comparison struct {
 	kind           string
 	quiet, hostile time.Duration

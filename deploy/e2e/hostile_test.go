@@ -57,7 +57,7 @@ func TestHostile(t *testing.T) {
 	}
 	defer os.RemoveAll(hostileSecrets)
 	h := hostileStack.get(t)
-	ht := &hostileTraffic{harness: h, monitor: h.monitorProcesses(t), latencies: newLatencies(), atOnce: 4}
+	ht := &hostileTraffic{harness: h, monitor: h.monitorProcesses(t), latencies: newLatencies(completionKind, streamKind, deliveryKind, notificationKind), atOnce: 4}
 	if n, err := strconv.Atoi(os.Getenv(hostileAtOnce)); err == nil && n > 0 {
 		ht.atOnce = n
 	}
@@ -167,10 +167,10 @@ func (ht *hostileTraffic) startQuiet(t *testing.T) *loadGenerator {
 		}
 		quiet.start(1, func(int) { ht.quietChat(t, quiet, ai, quietVendors[0], true) })
 		quiet.start(1, func(int) {
-			ht.quietPost(t, quiet, "deliveries", webhooks, deliveryRoute, to.deliver(), http.StatusAccepted)
+			ht.quietPost(t, quiet, deliveryKind, webhooks, deliveryRoute, to.deliver(), http.StatusAccepted)
 		})
 		quiet.start(1, func(int) {
-			ht.quietPost(t, quiet, "notifications", notifications, sendRoute, object{
+			ht.quietPost(t, quiet, notificationKind, notifications, sendRoute, object{
 				"channels": []string{"in_app", "web_push"}, "message": "hello", "target": object{"user_id": "ann"},
 			}, http.StatusAccepted)
 		})
@@ -182,9 +182,9 @@ const quietPause = 15 * time.Millisecond
 
 func (ht *hostileTraffic) quietChat(t *testing.T, quiet *loadGenerator, ai client, v vendor, stream bool) {
 	t.Helper()
-	kind := "chat"
+	kind := completionKind
 	if stream {
-		kind = "streams"
+		kind = streamKind
 	}
 	mark := unique("mark")
 	a, ok := ht.quietPost(t, quiet, kind, ai, chatRoute, ask(v.model, mark, object{"stream": stream}), http.StatusOK)

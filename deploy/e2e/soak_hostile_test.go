@@ -30,7 +30,7 @@ type soakHostile struct {
 	notifications client
 
 	mu         sync.Mutex
-	held       map[string]int // by place
+	held       map[string]int // how often each place was held
 	calls      []*hostileCall
 	deliveries []hostileDelivery
 	sends      []hostileSend

@@ -27,7 +27,7 @@ const (
 	holdType           = "soak.hostile"
 )
 
-// The places, as the results name them.
+// The places, by their names in the table of results.
 const (
 	checkPlace, imagePlace, inboxPlace, noticePlace = "a check of an event", "a fetch of an image", "an inbox stream", "a notice stream"
 )
@@ -69,11 +69,11 @@ func (s *soak) startHolders(t *testing.T) {
 			if err == nil && a.status < http.StatusBadRequest {
 				t.Errorf("an event that breaks its schema got %d", a.status)
 			}
-			s.hostile.holds(checkPlace, err == nil && strings.Contains(string(a.body), "takes too long to be checked"))
+			s.hostile.recordHold(checkPlace, err == nil && strings.Contains(string(a.body), "takes too long to be checked"))
 		}},
 		{holdImages, func() {
 			a, err := s.hostile.ai.within(t, visionRoute, silent)
-			s.hostile.holds(imagePlace, err == nil && strings.Contains(string(a.body), soakUnsighted.name+" (transient)"))
+			s.hostile.recordHold(imagePlace, err == nil && strings.Contains(string(a.body), soakUnsighted.name+" (transient)"))
 		}},
 		{1, func() { s.holdStreams(t, inboxPlace, holdInboxes, s.inboxStream(s.hostile.notifications, "ann")) }},
 		{1, func() { s.holdStreams(t, noticePlace, holdNotices, s.noticeStream(s.hostile.ai)) }},
@@ -87,7 +87,7 @@ func (s *soak) startHolders(t *testing.T) {
 	}
 }
 
-// openStream is a request for a stream, and a text of its first event.
+// openStream is a request for a stream. sign is a text that only the stream's first event has.
 type openStream struct {
 	client             client
 	method, path, sign string
@@ -111,7 +111,8 @@ func (s *soak) noticeStream(of client) openStream {
 	}
 }
 
-// lines yields the lines of the stream, to its end or that of ctx. There are none if the service was killed meanwhile.
+// lines opens the stream and returns its lines, until the stream ends or ctx is done. If the service is killed, the
+// sequence just ends.
 func (o openStream) lines(ctx context.Context, t *testing.T) iter.Seq[string] {
 	t.Helper()
 	return func(yield func(string) bool) {
@@ -136,8 +137,8 @@ func (o openStream) lines(ctx context.Context, t *testing.T) iter.Seq[string] {
 	}
 }
 
-// holds counts that a place was held.
-func (h *soakHostile) holds(place string, held bool) {
+// recordHold counts an attempt to hold a place if it held the place.
+func (h *soakHostile) recordHold(place string, held bool) {
 	if !held {
 		return
 	}
@@ -155,26 +156,26 @@ func (s *soak) holdStreams(t *testing.T, place string, n int, o openStream) {
 	for range n {
 		streams.Go(func() {
 			for line := range o.lines(ctx, t) {
-				s.hostile.holds(place, strings.Contains(line, o.sign))
+				s.hostile.recordHold(place, strings.Contains(line, o.sign))
 			}
 		})
 	}
 	streams.Wait()
 }
 
-// openInbox opens the stream of a user's inbox, and leaves it after the first event.
+// openInbox opens the stream of a user's inbox, and closes it after the first event.
 func (s *soak) openInbox(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	s.open(t, inboxKind, s.inboxStream(s.notifications, soakUser(random.IntN(soakUsers))))
 }
 
-// openNotices opens a stream of notices of tool servers, and leaves it after the first event.
+// openNotices opens a stream of tool servers' notices, and closes it after the first event.
 func (s *soak) openNotices(t *testing.T, _ *rand.Rand) {
 	t.Helper()
 	s.open(t, noticeKind, s.noticeStream(s.ai))
 }
 
-// open times the way to a stream's first event.
+// open opens a stream and records how long its first event took.
 func (s *soak) open(t *testing.T, kind string, o openStream) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakTimeout)

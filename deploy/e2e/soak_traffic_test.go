@@ -168,12 +168,6 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 	})
 }
 
-// The kinds of call whose latencies are compared.
-const (
-	postKind, completionKind, imageKind, streamKind = "accepted posts", "completions", "completions with fetched images", "streams"
-	inboxKind, noticeKind                           = "streams of an inbox, opened", "streams of notices, opened"
-)
-
 func latencyKind(request object) string {
 	switch {
 	case request["stream"] == true:

@@ -34,11 +34,11 @@ func Behaviours() []fault.Behaviour {
 type hostileAnswer struct {
 	text  string // "hostile" where empty
 	usage string // every count; 1 where empty
-	// calls returns the tool calls of a whole answer, events what a stream has between its
-	// beginning and its end, in texts of whole events: the text where nil.
+	// calls returns the tool calls of a whole answer. events returns a stream's events between its first and its last, as
+	// texts of whole events; if nil, the stream has the text.
 	calls  func(dialect) []string
 	events func(dialect) iter.Seq[string]
-	// after returns what is sent behind the end of a stream.
+	// after returns what follows the end of a stream.
 	after func(dialect) string
 }
 
@@ -58,34 +58,29 @@ func (a hostileAnswer) act(x *fault.Exchange) {
 	_, _ = io.WriteString(x.Writer, t.answer(text, calls, usage)) // as above
 }
 
-// stream writes a stream piece by piece: a text of 50 MB stops the whole process while it is copied.
+// stream writes a streamed answer in pieces, because the process stands still while a text of 50 MB is copied.
 func (a hostileAnswer) stream(t dialect, w io.Writer, text, usage string) {
-	out := bufio.NewWriterSize(w, blockSize)
-	send := func(text string) error {
-		_, err := out.WriteString(t.framed(text))
-		return err
-	}
 	events := once(t.textEvent(text))
 	if a.events != nil {
 		events = a.events(t)
 	}
-	_ = send(t.begin)
-	for piece := range events {
-		if send(piece) != nil { // The only error is a client that left.
+	end := t.endEvents(usage)
+	if a.after != nil {
+		end += a.after(t)
+	}
+	out := bufio.NewWriterSize(w, blockSize)
+	for piece := range concat(once(t.begin), events, once(end)) {
+		if _, err := out.WriteString(t.framed(piece)); err != nil { // The client left.
 			return
 		}
 	}
-	_ = send(t.endEvents(usage))
-	if a.after != nil {
-		_ = send(a.after(t))
-	}
-	_ = out.Flush()
+	_ = out.Flush() // as above
 }
 
-// once yields a text.
+// once returns a sequence of one text.
 func once(text string) iter.Seq[string] { return slices.Values([]string{text}) }
 
-// repeated yields a text n times, many at once.
+// repeated returns a sequence that holds a text n times, joined to blocks of about blockSize bytes.
 func repeated(text string, n int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		most := max(blockSize/max(len(text), 1), 1)
@@ -98,8 +93,8 @@ func repeated(text string, n int) iter.Seq[string] {
 	}
 }
 
-// inTurn yields what each of several sequences yields.
-func inTurn(all ...iter.Seq[string]) iter.Seq[string] {
+// concat returns a sequence of all texts of the first sequence, then of the second, and so on.
+func concat(all ...iter.Seq[string]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, texts := range all {
 			for text := range texts {
@@ -151,7 +146,7 @@ var toolBehaviours = []fault.Behaviour{
 	behaviour("tool_arguments_many_pieces", "800 KB of arguments, streamed in pieces of four bytes", hostileAnswer{
 		calls: func(t dialect) []string { return []string{t.oneCall("0", strings.Repeat("abcd", hostilePieces))} },
 		events: func(t dialect) iter.Seq[string] {
-			return inTurn(once(t.callEvent("0")), repeated(t.argumentsEvent("0", "abcd"), hostilePieces))
+			return concat(once(t.callEvent("0")), repeated(t.argumentsEvent("0", "abcd"), hostilePieces))
 		},
 	}),
 	behaviour("tool_arguments_interleaved", "the arguments of 1,000 calls by turns, in pieces of four bytes", hostileAnswer{
@@ -162,7 +157,7 @@ var toolBehaviours = []fault.Behaviour{
 				begun.WriteString(t.callEvent(strconv.Itoa(i)))
 				round.WriteString(t.argumentsEvent(strconv.Itoa(i), "abcd"))
 			}
-			return inTurn(once(begun.String()), repeated(round.String(), rounds))
+			return concat(once(begun.String()), repeated(round.String(), rounds))
 		},
 	}),
 }

@@ -25,9 +25,9 @@ const (
 	// much without waiting for the server. A larger one is written by its own goroutine, so that an early refusal is
 	// read.
 	small = 16 << 10
-	// maxUnbroken is how many bytes of a body are read before other goroutines run. A server that sends without end,
-	// faster than it is read, would hold a processor until the runtime takes it away after 10 ms, and many such servers
-	// would delay each step of all other requests by as much.
+	// maxUnbroken is how many bytes of a body are read before the reader yields its processor. A server that always has
+	// more to read would otherwise keep its reader running until the runtime preempts it after 10 ms, and many such
+	// servers would delay every step of all other requests.
 	maxUnbroken = 16 << 10
 	// maxInterim is how many 1xx responses may precede the response.
 	maxInterim = 5
@@ -263,8 +263,8 @@ func (e *exchange) failWithoutResponse(r *http.Request, err error) error {
 	return err
 }
 
-// Read reads the body. At its end the connection is put back into the pool. The reader of a long body gives way to
-// other goroutines from time to time.
+// Read reads the body. At its end the connection is put back into the pool. After each maxUnbroken bytes Read lets other
+// goroutines run.
 func (e *exchange) Read(p []byte) (int, error) {
 	n, err := e.body.Read(p)
 	if e.unbroken += n; e.unbroken >= maxUnbroken {

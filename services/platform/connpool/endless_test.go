@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/connpool"
 )
 
-// endlessServer is a connection to a server that answers any request, and sends faster than anyone reads.
+// endlessServer is a connection to a server that answers any request with an endless body, always ready to be read.
 type endlessServer struct {
 	net.Conn
 
@@ -34,8 +34,8 @@ func (endlessServer) SetReadDeadline(time.Time) error  { return nil }
 func (endlessServer) SetWriteDeadline(time.Time) error { return nil }
 func (endlessServer) Close() error                     { return nil }
 
-// The reader of an endless body gives way to others: on one processor, another goroutine runs many times meanwhile.
-func TestReadersOfEndlessBodiesGiveWay(t *testing.T) {
+// On a single processor, other goroutines run while an endless body is read.
+func TestEndlessBodiesYield(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	pool := connpool.New(connpool.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
 		return endlessServer{head: strings.NewReader("HTTP/1.1 200 OK\r\n\r\n")}, nil

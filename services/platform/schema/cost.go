@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// A check may cost maxCost, or costEach for each byte of the payload if that is more, as it is above 50 kB. costEach is
-// about what reading a byte takes. Regular expressions may take maxCost of it, whatever the size of the payload. Costs are
-// in nanoseconds of processor time.
+// A check may cost maxCost, or costEach per byte of the payload if that is more (above 50 kB). costEach is about what it
+// takes to read a byte. All regular expressions of a check together may cost maxCost. Costs are in nanoseconds of
+// processor time.
 const maxCost, costEach = 2_000_000, 40
 
 // The costs of the parts of a check, measured on a slow server's processor. Whatever grows with the payload or the

@@ -15,9 +15,7 @@ type evaluation struct {
 	prepared map[*jsonschema.Schema]*prepared
 	// cost is what the check may still spend, in nanoseconds. Below zero, the check has ended without a result.
 	cost, nesting int
-	// matching is how much of it regular expressions may spend.
-	matching int
-	matcher  matcher
+	matcher       matcher
 	// path leads to the value that is checked.
 	path       []string
 	violations []Violation

@@ -118,13 +118,14 @@ func (p *pattern) String() string { return p.text }
 
 // MatchString implements jsonschema.Regexp.
 func (p *pattern) MatchString(text string) bool {
-	cost := costOf(len(text) * len(p.program))
-	e := evaluation{cost: cost, matching: cost}
-	return e.matches(p, text)
+	m := matcher{budget: costOf(len(text) * len(p.program))}
+	return m.match(p, text)
 }
 
 // matcher simulates a program's nondeterministic automaton. An evaluation uses one matcher for all patterns.
 type matcher struct {
+	// budget is what may still be spent on matching, in nanoseconds. Once it is negative, nothing matches.
+	budget    int
 	now, next threads
 	stack     []uint32
 	matched   bool
@@ -144,40 +145,46 @@ func (t *threads) clear(size int) {
 	t.list = t.list[:0]
 }
 
-// matches reports whether a regular expression matches a text, and takes the cost. It returns false if the cost runs
-// out, or what is left of it for regular expressions.
+// matches reports whether a regular expression matches a text, and spends the cost. If the matcher's budget runs out, the
+// check ends and matches returns false.
 func (e *evaluation) matches(r jsonschema.Regexp, text string) bool {
 	p, ok := r.(*pattern)
 	if !ok {
 		return false
 	}
-	kept := max(e.cost-e.matching, 0)
-	e.cost -= kept
-	left := e.cost
-	matched := e.match(p, text)
-	e.matching -= left - e.cost
-	if e.cost >= 0 {
-		e.cost += kept
+	m := &e.matcher
+	m.budget = min(m.budget, e.cost)
+	before := m.budget
+	matched := m.match(p, text)
+	e.cost -= before - m.budget
+	if m.budget < 0 {
+		e.cost = m.budget
 	}
 	return matched
 }
 
-func (e *evaluation) match(p *pattern, text string) bool {
-	if !e.take(costMatch) {
+// take spends a cost and reports whether matching may go on.
+func (m *matcher) take(cost int) bool {
+	m.budget -= cost
+	return m.budget >= 0
+}
+
+// match reports whether p matches a text. It returns false if the budget runs out.
+func (m *matcher) match(p *pattern, text string) bool {
+	if !m.take(costMatch) {
 		return false
 	}
-	m := &e.matcher
 	m.matched = false
 	m.now.clear(len(p.program))
 	previous := rune(-1)
-	for at := 0; e.take(costByte); {
+	for at := 0; m.take(costByte); {
 		if m.matched {
 			return true
 		}
 		if len(m.now.list) == 0 && p.prefix != "" {
 			skipped := strings.Index(text[at:], p.prefix)
-			if skipped < 0 || !e.take(skipped/bytesRead) {
-				e.take(len(text[at:]) / bytesRead)
+			if skipped < 0 || !m.take(skipped/bytesRead) {
+				m.take(len(text[at:]) / bytesRead)
 				return false
 			}
 			if at += skipped; skipped > 0 {
@@ -190,12 +197,12 @@ func (e *evaluation) match(p *pattern, text string) bool {
 		}
 		flags := syntax.EmptyOpContext(previous, r)
 		if at == 0 || !p.anchored {
-			e.cost -= m.add(p, &m.now, p.start, flags) * p.cost
+			m.budget -= m.add(p, &m.now, p.start, flags) * p.cost
 		}
 		if m.matched || width == 0 || p.anchored && len(m.now.list) == 0 {
 			return m.matched
 		}
-		m.step(e, p, r, syntax.EmptyOpContext(r, following(text[at+width:])))
+		m.step(p, r, syntax.EmptyOpContext(r, following(text[at+width:])))
 		previous, at = r, at+width
 	}
 	return false
@@ -211,7 +218,7 @@ func following(text string) rune {
 }
 
 // step moves all threads past a character.
-func (m *matcher) step(e *evaluation, p *pattern, r rune, after syntax.EmptyOp) {
+func (m *matcher) step(p *pattern, r rune, after syntax.EmptyOp) {
 	m.next.clear(len(p.program))
 	visited := len(m.now.list)
 	for _, at := range m.now.list {
@@ -223,7 +230,7 @@ func (m *matcher) step(e *evaluation, p *pattern, r rune, after syntax.EmptyOp) 
 			visited += m.add(p, &m.next, i.Out, after)
 		}
 	}
-	e.cost -= visited * p.cost
+	m.budget -= visited * p.cost
 	m.now, m.next = m.next, m.now
 }
 

@@ -42,19 +42,19 @@ func TestCheckCostIsBounded(t *testing.T) {
 	}
 	for _, size := range []int{1000, 50_000, 500_000} {
 		most := max(2_000_000, 40*size)
-		e := evaluation{cost: costOf(size), matching: maxCost}
+		e := evaluation{cost: costOf(size), matcher: matcher{budget: maxCost}}
 		if e.cost != most {
 			t.Errorf("a payload of %d bytes may cost %d ns, want %d", size, e.cost, most)
 		}
-		e.matches(p, strings.Repeat("ab", 50)) // An earlier one counts, too.
+		e.matches(p, strings.Repeat("ab", 50)) // Earlier texts count, too.
 		if e.matches(p, strings.Repeat("ab", size/2)) || size > 1000 && e.cost >= 0 {
 			t.Errorf("%d bytes: %d ns are left of a pattern that takes longer", size, e.cost)
 		}
-		if slack := 2000 * 12 * 2; -e.cost > slack || -e.matching > slack { // the instructions of one character
-			t.Errorf("%d bytes: the check went on for %d and %d ns", size, -e.cost, -e.matching)
+		if slack := 2000 * 12 * 2; -e.cost > slack || -e.matcher.budget > slack { // the instructions of one character
+			t.Errorf("%d bytes: the check went on for %d and %d ns", size, -e.cost, -e.matcher.budget)
 		}
 	}
-	e := evaluation{cost: costOf(500_000), matching: maxCost}
+	e := evaluation{cost: costOf(500_000), matcher: matcher{budget: maxCost}}
 	if p, err = compiled.compile("^a"); err != nil {
 		t.Fatal(err)
 	}

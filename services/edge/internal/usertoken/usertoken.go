@@ -71,7 +71,8 @@ type claims struct {
 	Owner        string              `json:"owner,omitempty"`
 	Scopes       []apikey.Permission `json:"scopes"`
 	Origins      []string            `json:"origins,omitempty"`
-	// Verified is absent from tokens of earlier releases, whose users are not verified. Later ones had it beside an owner.
+	// Verified is absent from tokens of early releases, which verify no user. Tokens of some later releases have Verified
+	// and Owner; they verify no user either.
 	Verified bool `json:"user_verified,omitempty"`
 }
 
@@ -124,8 +125,8 @@ type Request struct {
 	Scopes  []apikey.Permission
 	Origins []string
 	// Verified says that the minter may let the token's holder decide on approvals. A minter without that right could
-	// otherwise register its own device as the user's, and decide with the links pushed to it. It has no effect beside an
-	// owner, who may name users of its own: approvals are the whole organization's.
+	// otherwise register its own device as the user's, and decide with the links pushed to it. If Owner is set, Verified
+	// has no effect: owners name their own users, but approvals belong to the whole organization.
 	Verified bool
 	// Life is how long the token is valid, in whole seconds.
 	Life time.Duration

@@ -197,6 +197,12 @@ func TestForgedTokensAreInvalid(t *testing.T) {
 	if got, err := w.verifier.Verify(w.signed(t, good, fine)); err != nil || got.Verified { // an earlier release's
 		t.Fatalf("the pattern of all forgeries: %+v, %v", got, err)
 	}
+	const verified, owned = `,"user_verified":true`, `,"owner":"team"`
+	for more, want := range map[string]bool{verified: true, verified + owned: false, owned: false} {
+		if got, err := w.verifier.Verify(w.signed(t, good, payload(now, now+60, more))); err != nil || got.Verified != want {
+			t.Errorf("a token with %s: %+v, %v, want verified %t", more, got, err, want)
+		}
+	}
 	valid := w.mint(t, request())
 	parts := strings.Split(valid, ".")
 	encode := base64.RawURLEncoding.EncodeToString

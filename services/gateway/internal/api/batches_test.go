@@ -269,6 +269,39 @@ func TestBatchLines(t *testing.T) {
 	}
 }
 
+// An internal host is refused in every form of batch whose requests have images or documents.
+func TestBatchesRefuseInternalHosts(t *testing.T) {
+	b := setupWith(t, batchPolicy)
+	const image, document = "https://10.0.0.1/a.png", "https://10.0.0.1/a.pdf"
+	line := func(path, body string) string {
+		return b.upload(t, `{"custom_id":"a","method":"POST","url":"`+path+`","body":`+body+`}`)
+	}
+	for _, c := range []struct{ path, content, field string }{
+		{"/v1/chat/completions", `{"type":"image_url","image_url":{"url":"` + image + `"}}`, "body.messages[0].content[0].image_url.url"},
+		{"/v1/responses", `{"type":"input_image","image_url":"` + image + `"}`, "body.input[0].content[0].image_url"},
+		{"/v1/responses", `{"type":"input_file","file_url":"` + document + `"}`, "body.input[0].content[0].file_url"},
+		{"/v1/messages", `{"type":"image","source":{"type":"url","url":"` + image + `"}}`, "params.messages[0].content[0].source.url"},
+		{"/v1/messages", `{"type":"document","source":{"type":"url","url":"` + document + `"}}`, "params.messages[0].content[0].source.url"},
+	} {
+		turn := `[{"role":"user","content":[` + c.content + `]}]`
+		var got answer
+		switch c.path {
+		case "/v1/messages":
+			got = b.say(t, "POST", messageBatches, messageBatch(`{"custom_id":"a","params":{"model":"spare","max_tokens":9,"messages":`+turn+`}}`))
+		case "/v1/responses":
+			got = b.say(t, "POST", "/v1/batches", strings.Replace(batchOf(line(c.path, `{"input":`+turn+`}`), ""), "/v1/chat/completions", c.path, 1))
+		default:
+			got = b.say(t, "POST", "/v1/batches", batchOf(line(c.path, `{"messages":`+turn+`}`), ""))
+		}
+		if got.status != 400 || !strings.Contains(gjson.Get(got.body, "error.message").Str, c.field+": ") || !strings.Contains(got.body, "target_not_allowed") {
+			t.Errorf("%s with %s: %d %.300s, want target_not_allowed at %s", c.path, c.content, got.status, got.body, c.field)
+		}
+	}
+	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM batch_job"); n != 0 {
+		t.Errorf("%d batches are stored", n)
+	}
+}
+
 // A file of more requests than a batch may have is refused, though each is right.
 func TestTooManyRequests(t *testing.T) {
 	b := setupWith(t, batchPolicy)

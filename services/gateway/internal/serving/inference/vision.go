@@ -88,7 +88,7 @@ func fieldOf(r *Request, message, part int, localized bool) string {
 	return fmt.Sprintf("messages[%d].content[%d].image_url.url", message, part)
 }
 
-// within adds the field that an error is about.
+// within returns an error of package apierr as the error of a field.
 func within(field string, err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
 	if !ok {
@@ -99,7 +99,7 @@ func within(field string, err error) error {
 	return &named
 }
 
-// inside adds the object that an error's field is in.
+// inside returns an error of a field as the error of the same field of an enclosing object: "url" becomes "body.url".
 func inside(object string, err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
 	if !ok || e.At == "" {
