@@ -38,15 +38,14 @@ func (c *Call) Finish(o *Object, body []byte, exact ...string) error {
 	if err := o.Take("stream", &c.Relay.Stream); err != nil {
 		return err
 	}
-	c.Relay.Body = body
-	if c.Extension = o.Raw(Extension); c.Extension == nil {
-		return nil
+	if c.Extension = o.Raw(Extension); c.Extension != nil {
+		without, err := sjson.DeleteBytes(bytes.Clone(body), Extension)
+		if err != nil {
+			return apierr.Invalid(Extension, "can't be read")
+		}
+		body = without
 	}
-	body, err := sjson.DeleteBytes(bytes.Clone(body), Extension)
-	if err != nil {
-		return apierr.Invalid(Extension, "can't be read")
-	}
-	c.Relay.Body = body
+	c.Relay.Body, c.Relay.Media = body, mediaOfBody(body)
 	return nil
 }
 
@@ -68,6 +67,7 @@ func (c *Call) FinishForm(f *Form) (err error) {
 	}
 	c.Relay.Stream = stream == "true"
 	c.Relay.Parts = f.without(Extension)
+	c.Relay.Media = mediaOfForm(c.Relay.Parts)
 	return nil
 }
 

@@ -122,7 +122,7 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 	if err := b.checkTools(a.request); err != nil {
 		return nil, err
 	}
-	if err := b.engine.checkImages(ctx, a.request); err != nil {
+	if err := b.engine.checkMedia(ctx, a.request); err != nil {
 		return nil, inside(b.limit.Body, err)
 	}
 	describe(a.request)

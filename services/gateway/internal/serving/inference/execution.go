@@ -159,7 +159,7 @@ func (e *Engine) plan(ctx context.Context, a *admitted) (selection, error) {
 	if err := e.ledgerReady(ctx); err != nil {
 		return selection{}, err
 	}
-	if err := e.checkImages(ctx, a.request); err != nil {
+	if err := e.checkMedia(ctx, a.request); err != nil {
 		return selection{}, err
 	}
 	describe(a.request)

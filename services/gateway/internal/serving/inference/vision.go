@@ -24,11 +24,14 @@ type ImageSource interface {
 
 const dataScheme = "data:"
 
-// checkImages refuses images and documents that must not be sent to a provider, on whatever face they arrived: a URL of
+// checkMedia refuses images and documents that must not be sent to a provider, on whatever face they arrived: a URL of
 // an internal host, which a self-hosted vendor could be made to fetch, and a data: URI of something other than an
 // image. If an image's bytes show another type than the request claims, it sets the true type, also in a native body,
 // because vendors refuse a wrong type.
-func (e *Engine) checkImages(ctx context.Context, r *Request) error {
+func (e *Engine) checkMedia(ctx context.Context, r *Request) error {
+	if r.Relay != nil {
+		return e.checkRelayed(r.Relay.Media)
+	}
 	retyped := false
 	for i, m := range r.Chat.Messages {
 		for j, part := range m.Content {
@@ -56,6 +59,16 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 		typed := *native
 		typed.Body = imagefetch.Retype(native.Body)
 		r.Chat.Native = &typed
+	}
+	return nil
+}
+
+// checkRelayed refuses URLs of internal hosts in a relayed call.
+func (e *Engine) checkRelayed(media []provider.Media) error {
+	for _, m := range media {
+		if err := e.Images.CheckURL(m.URL); err != nil {
+			return within(m.Field, err)
+		}
 	}
 	return nil
 }

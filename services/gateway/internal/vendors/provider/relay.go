@@ -18,6 +18,8 @@ type Relay struct {
 	// and "stream" itself.
 	Body  json.RawMessage
 	Parts []FormPart
+	// Media are the URLs that the vendor fetches.
+	Media []Media
 	// Stream reports whether the answer is requested as events.
 	Stream bool
 	// Estimate is the usage that is billed where the vendor reports none, and Most the largest that it can report.
@@ -26,6 +28,9 @@ type Relay struct {
 	// contains their product. Both are 0 for calls without an output limit.
 	OutputLimit, Answers int64
 }
+
+// Media is a URL of an image, a video, a recording or a document in a field of a relayed call.
+type Media struct{ Field, URL string }
 
 // FormPart is a part of a form: a field or a file.
 type FormPart struct {
