@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,8 @@ import (
 	"switchyard.dev/deploy/examples/recipes"
 )
 
-// Every page of recipes and every quick start runs from its first line to its last, and each call is served. The stack
-// listens at other ports than `make run`.
+// Every page of recipes and every quick start runs from its first line to its last, and each call is served. So does
+// `make demo`. The stack listens at other ports than `make run`.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "curl", "jq"} {
@@ -27,7 +28,7 @@ func TestRecipes(t *testing.T) {
 			t.Fatalf("the recipes use %s: %v", program, err)
 		}
 	}
-	h := plan{name: "recipes", tools: stack.ToolRules, fakes: []stack.Fake{stack.FakeBilling, stack.FakeTools}, settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}}}.start(t)
+	h := plan{name: "recipes", tools: stack.ToolRules, fakes: []stack.Fake{stack.FakeBilling, stack.FakeTools, stack.FakeSlack, stack.FakeSMTP}, settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}}}.start(t)
 	envFile := h.envFile(t)
 	pages := slices.Clone(recipes.Tasks)
 	for _, service := range stack.Services {
@@ -49,6 +50,31 @@ func TestRecipes(t *testing.T) {
 	payments := h.fake(stack.FakeTools).get(t, "/_executed?tool=pay").want(t, http.StatusOK)
 	if large := gjson.GetBytes(payments.body, "executed.#(arguments.amount>100)#.arguments.to").Raw; large != `["bert","bert"]` {
 		t.Errorf("large payments to %s, want the approved one of each run, once", large)
+	}
+	t.Run("demo", func(t *testing.T) { h.runDemo(t) })
+}
+
+// runDemo does what `make demo` does, as an organization of its own.
+func (h *harness) runDemo(t *testing.T) {
+	t.Helper()
+	state := filepath.Dir(h.envFile(t))
+	env, err := demo.ReadEnv(demo.EnvFile(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, _ := h.hook()
+	slack := filepath.Join(h.State(), "secrets", "notify-slack", env.OrganizationID)
+	if err := os.WriteFile(slack, []byte(url+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(filepath.Join(state, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := demo.Run(t.Context(), demo.NewScreen(out, os.Getenv), state); err != nil {
+		text, _ := os.ReadFile(out.Name())
+		t.Errorf("%v:\n%s", err, text)
 	}
 }
 

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"net/http"
 	"net/url"
-	"regexp"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -30,8 +29,8 @@ const (
 	rowTimeout     = 2 * time.Second
 )
 
-// approve has an agent make a large payment, which a rule of the policy holds, and approves it as a person does: by the link
-// in the inbox and the form of the page.
+// approve has an agent make a large payment, which a rule of the policy holds, and approves it as the person whose inbox
+// has the notice.
 func (s *show) approve(ctx context.Context) error {
 	remove, err := s.prepareTools(ctx)
 	if err != nil {
@@ -196,10 +195,50 @@ func (s *show) pay(ctx context.Context, payee string) (string, error) {
 	return answered.Result.Content[0].Text, nil
 }
 
-// decide waits for the link in the inbox, opens the page, and sends its form. It sets decided before that.
+// decide waits for the notice in the inbox and approves the call with a token of the inbox's user. It sets decided before
+// the decision.
 func (s *show) decide(ctx context.Context, before inbox, decided *atomic.Bool) error {
-	var notice record
-	err := until(ctx, linkTimeout, "the link in "+reader+"'s inbox", func(ctx context.Context) (bool, error) {
+	notice, err := s.noticeOfCall(ctx, before)
+	if err != nil {
+		return err
+	}
+	s.fact("held", "%s has a link: %s", reader, notice.Subject)
+	token, err := s.deciderToken(ctx)
+	if err != nil {
+		return err
+	}
+	decision := call{method: http.MethodGet, url: s.env.EdgeURL + "/product/v1/ai/approvals/" + path.Base(notice.URL) + "/decision", bearer: token}
+	a, err := s.do(ctx, decision)
+	if err != nil {
+		return err
+	}
+	var shown struct {
+		Version string `json:"display_version"`
+	}
+	if err := a.decode(http.StatusOK, &shown); err != nil {
+		return fmt.Errorf("read the call to decide on: %w", err)
+	}
+	body, _ := json.Marshal(map[string]string{"decision": "approve", "reason": "agreed", "display_version": shown.Version}) // strings always marshal
+	decision.method, decision.body = http.MethodPost, string(body)
+	decided.Store(true)
+	if a, err = s.do(ctx, decision); err != nil {
+		return err
+	}
+	var recorded struct {
+		Status string `json:"status"`
+		By     string `json:"decided_by"`
+		Via    string `json:"decided_via"`
+	}
+	if err := a.decode(http.StatusOK, &recorded); err != nil {
+		return fmt.Errorf("decide: %w", err)
+	}
+	s.fact("decided", "%s by %s via %s", recorded.Status, recorded.By, recorded.Via)
+	return nil
+}
+
+// noticeOfCall waits for the inbox's new notice that a call needs an approval.
+func (s *show) noticeOfCall(ctx context.Context, before inbox) (notice record, err error) {
+	err = until(ctx, linkTimeout, "the link in "+reader+"'s inbox", func(ctx context.Context) (bool, error) {
 		now, err := s.inbox(ctx)
 		i := slices.IndexFunc(now.Notifications, func(r record) bool {
 			return strings.HasPrefix(r.Subject, "Approval needed: "+paymentServer+"/"+paymentTool) &&
@@ -210,35 +249,26 @@ func (s *show) decide(ctx context.Context, before inbox, decided *atomic.Bool) e
 		}
 		return i >= 0, err
 	})
-	if err != nil {
-		return err
-	}
-	s.fact("held", "%s has a link: %s", reader, notice.Subject)
-	page, err := s.do(ctx, call{method: http.MethodGet, url: notice.URL})
-	if err != nil {
-		return err
-	}
-	form := url.Values{"decision": {"approve"}, "reason": {"agreed"}}
-	for _, field := range hidden.FindAllStringSubmatch(string(page.body), -1) {
-		form.Set(field[1], html.UnescapeString(field[2]))
-	}
-	decided.Store(true)
-	sent, err := s.do(ctx, call{method: http.MethodPost, url: notice.URL, form: form.Encode()})
-	if err != nil {
-		return err
-	}
-	note := approved.FindSubmatch(sent.body)
-	if page.status != http.StatusOK || sent.status != http.StatusOK || note == nil {
-		return fmt.Errorf("the page answered %d, and its form %d", page.status, sent.status) // Their address is a credential.
-	}
-	s.fact("page", "%s", html.UnescapeString(string(note[1])))
-	return nil
+	return notice, err
 }
 
-var (
-	hidden   = regexp.MustCompile(`name="(nonce|display_version)" value="([^"]+)"`)
-	approved = regexp.MustCompile(`(It is approved by [^<]+)<`)
-)
+// deciderToken mints a token with which the reader decides, as a product does for a person who is signed in.
+func (s *show) deciderToken(ctx context.Context) (string, error) {
+	body, _ := json.Marshal(map[string]any{ // strings and numbers always marshal
+		"organization_id": s.env.OrganizationID, "user_id": reader, "scopes": []string{"ai:decisions:decide"}, "ttl_seconds": 60,
+	})
+	a, err := s.do(ctx, call{method: http.MethodPost, url: s.env.EdgeURL + "/admin/v1/tokens", bearer: s.env.OperatorToken, body: string(body)})
+	if err != nil {
+		return "", err
+	}
+	var minted struct {
+		Token string `json:"token"`
+	}
+	if err := a.decode(http.StatusCreated, &minted); err != nil {
+		return "", fmt.Errorf("mint a token for %s: %w", reader, err)
+	}
+	return minted.Token, nil
+}
 
 // accounts reads what the books have of the call: the approval, and the row of the ledger.
 func (s *show) accounts(ctx context.Context, payee string, since time.Time) error {

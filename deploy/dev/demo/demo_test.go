@@ -36,7 +36,7 @@ func TestTheDemoShowsWhatCameBack(t *testing.T) {
 		"queued → delivered", "attempt 1", "retry, answer no answer timeout in 1000.5 ms", "delivered, answer 200 in 3.2 ms",
 		"X-Webhook-Signature: ", "the signature holds",
 		"Your order is paid", "1, before it was 0", "in_app, slack, email, webhook", "delivered after 2 attempts",
-		"payments with 12 tools", "ann has a link: Approval needed: payments/pay", "It is approved by ann at noon.", "paid 500 to bert-",
+		"payments with 12 tools", "ann has a link: Approval needed: payments/pay", "approved by ann via user_token", "paid 500 to bert-",
 		"rule large payments, decided by ann, done after 1 attempt", "tool mcp/payments/pay, completed, 0.5 cents",
 		"llm_requests         +2 total 42", "deliveries           +1", "notifications_sent   +1", "tool_requests        +1",
 		"everything came back right",
@@ -74,7 +74,7 @@ func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
 		{"a channel fails", func(f *fakeStack) { f.slack = "no_service" }, "slack ended as failed: no_service"},
 		{"a call is not held", func(f *fakeStack) { f.payments.unheld = true }, "the call was not held"},
 		{"a call is refused", func(f *fakeStack) { f.payments.refused = true }, "the call is refused: the definition changed"},
-		{"the form is not the page's", func(f *fakeStack) { f.payments.stale = true }, "the page answered 200, and its form 403"},
+		{"the call has changed", func(f *fakeStack) { f.payments.stale = true }, "decide: answered 409"},
 		{"a call is made twice", func(f *fakeStack) { f.payments.twice = true }, "not made exactly once"},
 		{"a call is not billed", func(f *fakeStack) { f.payments.unbilled = true }, "the call's row of the ledger: not within"},
 	}

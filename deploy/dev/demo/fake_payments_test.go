@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // fakePayments is what the fake stack knows of the tool server, and the faults that a test sets.
@@ -12,7 +13,7 @@ type fakePayments struct {
 	known    bool // the server is registered before the demo, with reviewed definitions
 	unheld   bool // no rule holds the call
 	refused  bool // the call is refused although it was approved
-	stale    bool // the form is not the page's
+	stale    bool // the call that was shown has changed
 	twice    bool // the call was made twice
 	unbilled bool // the ledger has no row
 
@@ -22,7 +23,7 @@ type fakePayments struct {
 	decided                                chan struct{}
 }
 
-const decisionToken = "token-of-ann"
+const decisionToken, decisionPath = "token-of-ann", "/product/v1/ai/approvals/ref-1/decision"
 
 // serveTools serves a tool server, its approvals and the page of decisions.
 func (f *fakeStack) serveTools(mux *http.ServeMux) {
@@ -59,10 +60,13 @@ func (f *fakeStack) serveTools(mux *http.ServeMux) {
 	mux.HandleFunc("GET /admin/v1/approvers/{organization}", f.approvers)
 	mux.HandleFunc("PUT /admin/v1/approvers/{organization}", f.approvers)
 	mux.HandleFunc("POST /product/v1/mcp", f.pay)
-	mux.HandleFunc("GET /decisions/{token}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `<input name="nonce" value="n&#43;1"><input name="display_version" value="v1">`)
+	mux.HandleFunc("POST /admin/v1/tokens", f.mint)
+	mux.HandleFunc("GET "+decisionPath, func(w http.ResponseWriter, r *http.Request) {
+		if f.authenticate(w, r, decisionToken, "") {
+			reply(w, http.StatusOK, map[string]string{"display_version": "v1"})
+		}
 	})
-	mux.HandleFunc("POST /decisions/{token}", f.decide)
+	mux.HandleFunc("POST "+decisionPath, f.decide)
 	mux.HandleFunc("GET /v1/approvals", f.approvals)
 	mux.HandleFunc("GET /v1/usage", f.ledger)
 }
@@ -116,7 +120,7 @@ func (f *fakeStack) pay(w http.ResponseWriter, r *http.Request) {
 	f.payments.payee = body.Params.Arguments.To
 	if !f.payments.unheld {
 		f.inbox = append(f.inbox, map[string]any{
-			"notification_id": "approval", "subject": "Approval needed: payments/pay", "url": f.env.EdgeURL + "/decisions/" + decisionToken,
+			"notification_id": "approval", "subject": "Approval needed: payments/pay", "url": f.env.EdgeURL + "/decisions/of/ref-1/",
 		})
 	}
 	f.mu.Unlock()
@@ -135,15 +139,40 @@ func (f *fakeStack) pay(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, ": wait\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,"+answer+"}\n\n")
 }
 
+// mint returns a token for the user who decides.
+func (f *fakeStack) mint(w http.ResponseWriter, r *http.Request) {
+	if !f.authenticate(w, r, f.env.OperatorToken, "") {
+		return
+	}
+	var body struct {
+		Organization string `json:"organization_id"`
+		User         string `json:"user_id"`
+		Scopes       []string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.User != reader || body.Organization != f.env.OrganizationID ||
+		!slices.Equal(body.Scopes, []string{"ai:decisions:decide"}) {
+		f.t.Errorf("a token is asked for with %+v: %v", body, err)
+	}
+	reply(w, http.StatusCreated, map[string]string{"token": decisionToken})
+}
+
 func (f *fakeStack) decide(w http.ResponseWriter, r *http.Request) {
-	right := r.PathValue("token") == decisionToken && r.PostFormValue("nonce") == "n+1" && r.PostFormValue("display_version") == "v1" &&
-		r.PostFormValue("decision") == "approve"
-	if !right || f.payments.stale {
-		w.WriteHeader(http.StatusForbidden)
+	if !f.authenticate(w, r, decisionToken, "") {
+		return
+	}
+	var body struct {
+		Decision string
+		Version  string `json:"display_version"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Decision != "approve" || body.Version != "v1" {
+		f.t.Errorf("decided with %+v: %v", body, err)
+	}
+	if f.payments.stale {
+		reply(w, http.StatusConflict, map[string]string{"error": "display_changed"})
 		return
 	}
 	close(f.payments.decided)
-	_, _ = io.WriteString(w, `<p class="note">It is approved by ann at noon.</p>`)
+	reply(w, http.StatusOK, map[string]string{"status": "approved", "decided_by": reader, "decided_via": "user_token"})
 }
 
 func (f *fakeStack) approvals(w http.ResponseWriter, r *http.Request) {
