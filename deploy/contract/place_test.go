@@ -22,6 +22,7 @@ var placeMakers = map[string][]string{
 	"switchyard.dev/services/platform/fairshare":   {"New", "NewPlaces", "NewProcessors"},
 	"switchyard.dev/services/platform/bodymemory":  {"New"},
 	"golang.org/x/sync/semaphore":                  {"NewWeighted"},
+	"golang.org/x/time/rate":                       {"NewLimiter"},
 	"github.com/failsafe-go/failsafe-go/bulkhead":  {"New"},
 	"github.com/hashicorp/golang-lru/v2":           {"New", "NewWithEvict", "New2Q"},
 	"github.com/hashicorp/golang-lru/v2/simplelru": {"NewLRU"},

@@ -80,4 +80,5 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	golang.org/x/text v0.43.0
+	golang.org/x/time v0.16.0
 )

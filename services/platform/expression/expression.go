@@ -99,19 +99,33 @@ func (e *Engine) Compile(text string) (*Program, error) {
 	return e.program(compiled)
 }
 
-// ErrBusy reports that an organization has compiled too much lately.
-var ErrBusy = errors.New("expression: the organization uses more expressions than are kept; try again later")
+// Evaluate returns the result of an organization's expression that Compile has accepted before, and what it cost. The
+// program is kept in memory for the next evaluations. The result is Costly, too, if the organization's expressions have
+// lately taken more than half of the processors, or if the program is not in memory and the organization has compiled too
+// much. An expression that can't be compiled is Failed.
+func (e *Engine) Evaluate(organization, text string, values map[string]any) (result Result, cost uint64) {
+	program, err := e.programOf(organization, text)
+	switch {
+	case errors.Is(err, errBusy) || !e.kept.permitEvaluation(organization, time.Now()):
+		return Costly, 0
+	case err != nil:
+		return Failed, 0
+	}
+	result, cost = program.Evaluate(values)
+	e.kept.recordEvaluation(organization, cost, time.Now())
+	return result, cost
+}
 
-// Kept returns the program of an organization's expression that Compile has accepted before, from memory if it was used
-// lately. It doesn't estimate the cost again, so that stored expressions stay valid when the estimate changes; an
-// evaluation is bounded anyway. The error is ErrBusy if the program is not in memory and the organization has compiled
-// too much lately.
-func (e *Engine) Kept(organization, text string) (*Program, error) {
+var errBusy = errors.New("expression: the organization has compiled too much lately")
+
+// programOf returns a program from memory, or compiles it. It doesn't estimate the cost again, so that stored expressions
+// stay valid when the estimate changes; an evaluation is bounded anyway.
+func (e *Engine) programOf(organization, text string) (*Program, error) {
 	if p := e.kept.find(organization, text); p != nil {
 		return p, nil
 	}
-	if !e.kept.spend(organization, text, time.Now()) {
-		return nil, ErrBusy
+	if !e.kept.permitCompile(organization, text, time.Now()) {
+		return nil, errBusy
 	}
 	compiled, err := e.compile(text)
 	if err != nil {

@@ -1,10 +1,12 @@
 package expression
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
 )
 
 // The bounds of the programs that an Engine keeps. A program counts with the size of its expression in bytes, and with
@@ -20,10 +22,15 @@ const (
 // The cost of compiling, in the units of MaxCost: programCost for each expression, and programEach for each of its bytes.
 const programCost, programEach = 4000, 80
 
-// An organization may compile for compileBurst at once, about a second, so that 1,000 expressions of ordinary length are
-// compiled after a start. It gets back compileRate for each second: a tenth of a processor, for as long as it uses more
-// expressions in turn than its share holds.
-const compileBurst, compileRate = 500 * MaxCost, 50 * MaxCost
+// processorSecond is the cost of about one second of a processor's time.
+const processorSecond = 500 * MaxCost
+
+// An organization may compile for one second at once, so that 1,000 expressions of ordinary length are compiled after a
+// start, and for a tenth of each second after that if it uses more expressions in turn than its share holds.
+const compileBurst, compileRate = processorSecond, processorSecond / 10
+
+// evaluatePerSecond returns the cost of evaluations that an organization may spend each second: half of the processors.
+func evaluatePerSecond() int { return processorSecond * runtime.GOMAXPROCS(0) / 2 }
 
 // programs holds the programs that were used last, by organization. An organization that keeps more than its share
 // loses its own programs; if all keep too much, the organization that was idle for longest loses its programs first.
@@ -37,9 +44,8 @@ type programs struct {
 type ownPrograms struct {
 	kept *simplelru.LRU[string, *Program]
 	size int
-	// left is what compiling might still cost at the time refilled.
-	left     float64
-	refilled time.Time
+	// compiling and evaluating limit what the organization spends.
+	compiling, evaluating *rate.Limiter
 }
 
 func newPrograms() *programs {
@@ -62,37 +68,50 @@ func (p *programs) find(organization, text string) *Program {
 }
 
 // own returns the programs of an organization. The caller holds mu.
-func (p *programs) own(organization string, now time.Time) *ownPrograms {
+func (p *programs) own(organization string) *ownPrograms {
 	own, ok := p.organizations.Get(organization)
 	if !ok {
-		own = &ownPrograms{left: compileBurst, refilled: now}
+		evaluateBurst := evaluatePerSecond()
+		evaluateRate := rate.Limit(evaluateBurst)
+		own = &ownPrograms{compiling: rate.NewLimiter(compileRate, compileBurst), evaluating: rate.NewLimiter(evaluateRate, evaluateBurst)}
 		own.kept, _ = simplelru.NewLRU[string, *Program](maxPrograms, nil)
 		p.organizations.Add(organization, own)
 	}
 	return own
 }
 
-// spend takes the cost of compiling an expression from what the organization may spend, and reports whether there was
-// enough left.
-func (p *programs) spend(organization, text string, now time.Time) bool {
+// limits returns the limiters of an organization's work.
+func (p *programs) limits(organization string) (compiling, evaluating *rate.Limiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own := p.own(organization, now)
-	own.left = min(compileBurst, own.left+max(0, now.Sub(own.refilled).Seconds())*compileRate)
-	own.refilled = now
-	cost := float64(programCost + programEach*len(text))
-	if own.left < cost {
-		return false
-	}
-	own.left -= cost
-	return true
+	own := p.own(organization)
+	return own.compiling, own.evaluating
+}
+
+// permitCompile reports whether an organization may compile an expression, and takes the cost.
+func (p *programs) permitCompile(organization, text string, now time.Time) bool {
+	compiling, _ := p.limits(organization)
+	return compiling.AllowN(now, programCost+programEach*len(text))
+}
+
+// permitEvaluation reports whether an organization may evaluate an expression.
+func (p *programs) permitEvaluation(organization string, now time.Time) bool {
+	_, evaluating := p.limits(organization)
+	return evaluating.TokensAt(now) >= MaxCost
+}
+
+// recordEvaluation takes the cost of an evaluation from what the organization may spend. Concurrent evaluations can
+// spend more than is left; the next ones wait until that is made up for.
+func (p *programs) recordEvaluation(organization string, cost uint64, now time.Time) {
+	_, evaluating := p.limits(organization)
+	evaluating.ReserveN(now, int(min(cost, uint64(evaluating.Burst()))))
 }
 
 // add keeps a program, unless it is kept already.
 func (p *programs) add(organization, text string, program *Program) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own := p.own(organization, time.Now())
+	own := p.own(organization)
 	if own.kept.Contains(text) {
 		return
 	}

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestOrganizationHasItsShareOfPrograms(t *testing.T) {
 func TestOrganizationCompilesWithinItsRate(t *testing.T) {
 	p, now := newPrograms(), time.Now()
 	compiled := func(organization string, size int) (n int) {
-		for p.spend(organization, strings.Repeat("x", size), now) {
+		for p.permitCompile(organization, strings.Repeat("x", size), now) {
 			n++
 		}
 		return n
@@ -58,6 +59,48 @@ func TestOrganizationCompilesWithinItsRate(t *testing.T) {
 	now = now.Add(time.Second)
 	if n := compiled("hostile", MaxSize); n < 5 || n > 20 {
 		t.Errorf("%d expressions of the largest size are compiled in the next second", n)
+	}
+}
+
+// Evaluations of an organization take at most half of the processors' time, whatever others evaluate.
+func TestOrganizationEvaluatesWithinItsRate(t *testing.T) {
+	p, now := newPrograms(), time.Now()
+	spent := func(organization string, cost uint64) (seconds float64) {
+		for p.permitEvaluation(organization, now) {
+			p.recordEvaluation(organization, cost, now)
+			seconds += float64(cost) / processorSecond
+		}
+		return seconds
+	}
+	half := float64(runtime.GOMAXPROCS(0)) / 2
+	for _, cost := range []uint64{20, MaxCost, MaxCost + 100} {
+		organization := fmt.Sprint("hostile with ", cost)
+		if got := spent(organization, cost); got < 0.9*half || got > 1.1*half {
+			t.Errorf("%s: evaluates for %.2f s at once, want %.1f s", organization, got, half)
+		}
+		later := now
+		now = now.Add(time.Second)
+		if got := spent(organization, cost); got < 0.9*half || got > 1.1*half {
+			t.Errorf("%s: evaluates for %.2f s in the next second, want %.1f s", organization, got, half)
+		}
+		now = later
+	}
+	if !p.permitEvaluation("acme", now) {
+		t.Error("another organization can't evaluate")
+	}
+}
+
+// Concurrent evaluations that spend more than is left are made up for.
+func TestOverspentEvaluationsAreMadeUpFor(t *testing.T) {
+	p, now := newPrograms(), time.Now()
+	for range evaluatePerSecond()/MaxCost + 100 {
+		p.recordEvaluation("acme", MaxCost, now)
+	}
+	if p.permitEvaluation("acme", now.Add(time.Millisecond)) {
+		t.Error("evaluates although it has overspent")
+	}
+	if !p.permitEvaluation("acme", now.Add(time.Minute)) {
+		t.Error("can't evaluate a minute later")
 	}
 }
 

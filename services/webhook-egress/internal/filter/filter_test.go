@@ -3,8 +3,10 @@ package filter_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
@@ -155,10 +157,37 @@ func TestCompilationsAreBounded(t *testing.T) {
 	}
 }
 
+// An organization whose filters take more than its share of the processors gets its events unfiltered until the share has
+// grown again. Other organizations' filters are evaluated all the same.
+func TestEvaluationsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engine(t)
+		hostile, other := order(`{"xs":[`+strings.Repeat("1,", 999)+`1]}`), order(`{"a":1}`)
+		hostile.Organization, other.Organization = "hostile", "other"
+		const costly, cheap = "event.payload.xs.all(x, event.payload.xs.all(y, x == y))", "event.payload.a == 2"
+		evaluated := 0
+		for e.Judge(hostile).Evaluate("event.payload.xs[0] == 2") == filter.Unmatched {
+			e.Judge(hostile).Evaluate(costly)
+			evaluated++
+		}
+		if want := 250 * runtime.GOMAXPROCS(0); evaluated < want*9/10 || evaluated > want {
+			t.Errorf("%d evaluations of 2 ms at once, want about %d", evaluated, want)
+		}
+		if got := e.Judge(other).Evaluate(cheap); got != filter.Unmatched {
+			t.Errorf("another organization's filter: %q, want %q", got, filter.Unmatched)
+		}
+		time.Sleep(time.Second)
+		if got := e.Judge(hostile).Evaluate("event.payload.xs[0] == 2"); got != filter.Unmatched {
+			t.Errorf("a second later: %q, want %q", got, filter.Unmatched)
+		}
+	})
+}
+
 func TestFilterGrowsLinearly(t *testing.T) {
 	e := engine(t)
 	growth.Linear(t, growth.Row{Name: "elements", Top: 1 << 15, Make: func(n int) func() {
 		event := order(`{"xs":[` + strings.TrimSuffix(strings.Repeat(`{"a":1},`, n), ",") + `]}`)
+		event.Organization = fmt.Sprint("with ", n) // Each has a share of the processors.
 		return func() { e.Judge(event).Evaluate("event.payload.xs.exists(x, x.a == 2)") }
 	}})
 	check := func(text string) { _ = e.Check(text) }

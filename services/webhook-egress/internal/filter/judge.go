@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"errors"
 	"time"
 
 	"switchyard.dev/services/platform/expression"
@@ -17,7 +16,7 @@ const (
 	Unmatched Verdict = "unmatched"
 	// Failed is an expression that ended in an error, as by comparing a text with a number.
 	Failed Verdict = "evaluation_failed"
-	// Costly is an expression that cost more than it may, or whose organization compiles too many expressions.
+	// Costly is an expression that cost more than it may, or whose organization has compiled or evaluated too much lately.
 	Costly Verdict = "cost_exceeded"
 )
 
@@ -67,14 +66,7 @@ func (j *Judge) evaluate(text string) Verdict {
 	if j.err != nil {
 		return Failed
 	}
-	program, err := j.engine.expressions.Kept(j.event.Organization, text)
-	switch {
-	case errors.Is(err, expression.ErrBusy):
-		return Costly
-	case err != nil:
-		return Failed
-	}
-	result, cost := program.Evaluate(j.fields)
+	result, cost := j.engine.expressions.Evaluate(j.event.Organization, text, j.fields)
 	j.left -= min(j.left, cost)
 	switch result {
 	case expression.True:

@@ -129,17 +129,13 @@ func (e *Expressions) Check(when string) error {
 	return nil
 }
 
-// Match reports whether a call satisfies an expression. One that fails does not match.
+// Match reports whether a call satisfies an expression. An expression that fails, or costs too much, doesn't match.
 func (e *Expressions) Match(when string, c *Exact) bool {
-	program, err := e.engine.Kept(c.Organization, when)
-	if err != nil {
-		return false
-	}
 	arguments, err := expression.Object(c.Arguments)
 	if err != nil {
 		return false
 	}
 	call := toolrule.Call{Server: c.Server, Tool: c.Tool, Organization: c.Organization, User: c.User, Run: c.Run, Arguments: arguments}
-	result, _ := program.Evaluate(call.Values())
+	result, _ := e.engine.Evaluate(c.Organization, when, call.Values())
 	return result == expression.True
 }
