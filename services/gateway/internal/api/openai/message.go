@@ -23,6 +23,9 @@ type message struct {
 	ReasoningContent json.RawMessage `json:"reasoning_content"`
 	Reasoning        json.RawMessage `json:"reasoning"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
+	// The images and sources of an earlier answer.
+	Images      json.RawMessage `json:"images"`
+	Annotations json.RawMessage `json:"annotations"`
 }
 
 func (r *reader) messages() error {
@@ -114,6 +117,7 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 		})
 	}
 	out.Reasoning = r.thought(m)
+	r.ignoreParts(m)
 	var err error
 	out.Content, err = r.content(path+".content", m.Content)
 	if m.Refusal != nil && *m.Refusal != "" {
@@ -134,10 +138,19 @@ func (r *reader) thought(m message) (text string) {
 			text = cmp.Or(text, value)
 		}
 	}
-	if given(m.ReasoningDetails) {
-		r.chat.Ignores("reasoning_details")
-	}
 	return text
+}
+
+// ignoreParts records the parts of an earlier answer that only servers of this dialect read.
+func (r *reader) ignoreParts(m message) {
+	for _, member := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"reasoning_details", m.ReasoningDetails}, {"images", m.Images}, {"annotations", m.Annotations}} {
+		if given(member.raw) && string(member.raw) != "[]" {
+			r.chat.Ignores(member.name)
+		}
+	}
 }
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }

@@ -71,6 +71,24 @@ func TestChat(t *testing.T) {
 	}
 }
 
+// Parts of an earlier answer that other dialects have no place for are named, unless they are empty.
+func TestPartsOfEarlierAnswersAreNamed(t *testing.T) {
+	for message, want := range map[string][]string{
+		`"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]`:                                   {"images"},
+		`"annotations":[{"type":"url_citation","url_citation":{"url":"https://source.example"}}],"reasoning_details":[{"text":"x"}]`: {"reasoning_details", "annotations"},
+		`"images":[],"annotations":null,"reasoning_details":[]`:                                                                      nil,
+	} {
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a",` + message + `},{"role":"user","content":"go on"}]}`
+		got, err := Dialect{}.Chat([]byte(body), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", message, err)
+		}
+		if diff := cmp.Diff(want, provider.Ignored(got.Hints, provider.HintSettings, "")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", message, diff)
+		}
+	}
+}
+
 // Fields that no other dialect can carry restrict the request to this one.
 func TestOnlyThisDialect(t *testing.T) {
 	for body, want := range map[string]string{
