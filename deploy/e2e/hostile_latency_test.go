@@ -107,8 +107,8 @@ func (v comparison) measured() bool { return v.quiet > 0 && v.hostile > 0 }
 func (v comparison) ratio() float64 { return float64(v.hostile) / float64(v.quiet) }
 
 func (v comparison) String() string {
-	return fmt.Sprintf("%s: p99 %s quiet, %s beside hostile traffic (%.2fx, %d calls in %d phases)",
-		v.kind, v.quiet.Round(time.Millisecond/10), v.hostile.Round(time.Millisecond/10), v.ratio(), v.calls, v.phases)
+	return fmt.Sprintf("p99 %s quiet, %s beside hostile traffic (%.2fx, %d calls in %d phases)",
+		v.quiet.Round(time.Millisecond/10), v.hostile.Round(time.Millisecond/10), v.ratio(), v.calls, v.phases)
 }
 
 // comparisons returns the comparison of each kind of call, sorted by kind.
@@ -153,12 +153,12 @@ func (l *latencies) check(t *testing.T, most float64, floor time.Duration) {
 		t.Errorf("%s: %d calls were not answered as they should be, the first: %s", where, l.failed[where].calls, l.failed[where].first)
 	}
 	for _, v := range l.comparisons() {
-		t.Log(v)
+		t.Logf("%s: %s", v.kind, v)
 		switch {
 		case !v.measured():
 			t.Errorf("%s: there were too few calls to compare", v.kind)
 		case v.hostile > time.Duration(most*float64(v.quiet))+floor:
-			t.Errorf("%s: more than %.1fx and %s", v, most, floor)
+			t.Errorf("%s: %s: more than %.1fx and %s", v.kind, v, most, floor)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestLatencyComparison(t *testing.T) {
 	}{"steady": {1, 600}, "slowed": {2, 600}, "rare": {2, 3 * minCalls}} {
 		i := slices.IndexFunc(l.comparisons(), func(v comparison) bool { return v.kind == kind })
 		if got := l.comparisons()[i]; got.ratio() != want.ratio || got.phases != 6 || got.calls != want.calls {
-			t.Errorf("%s, want %.1fx of %d calls", got, want.ratio, want.calls)
+			t.Errorf("%s: %s, want %.1fx of %d calls", kind, got, want.ratio, want.calls)
 		}
 	}
 	for _, kind := range []string{"never", "single"} {

@@ -42,10 +42,10 @@ const (
 	hostileAnswer = 64 << 20
 
 	// The bounds for the 99th percentile of the others' calls: at most latencyRatio times as long, and latencyFloor more.
-	// The processors are shared with the fakes, the stores and this test, so these bounds only find what stops or nearly
-	// stops; the soak has the strict ones.
+	// The processors are shared with the fakes, the stores, this test and whatever else runs on the machine, so these
+	// bounds only find calls that stop for seconds. The soak compares closely.
 	latencyRatio = 1.5
-	latencyFloor = 500 * time.Millisecond
+	latencyFloor = 2 * time.Second
 )
 
 // Third parties and callers of some organizations do everything wrong that the fakes can, while others make ordinary
