@@ -225,5 +225,5 @@ func (e *Engine) Spent(r *ledger.Report) { e.spent(r) }
 // ClampUsage lowers a vendor's report to the most that a request can use, and reports whether any of it was more.
 func ClampUsage(reported *provider.Usage, most provider.Usage) bool {
 	b := bound{Usage: most}
-	return len(b.clamp(reported, 0)) > 0
+	return len(b.clamp(reported, arrived{})) > 0
 }

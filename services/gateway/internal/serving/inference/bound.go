@@ -212,10 +212,16 @@ const (
 	excessStream excess = "stream"
 )
 
-// clamp lowers a report to the bound, and returns the parts that exceeded it. Negative counts become 0. visible is how
-// many bytes of the answer arrived: where the vendor counts thinking separately, the rest is at most a token for each
-// of them.
-func (b *bound) clamp(u *provider.Usage, visible int) (beyond []excess) {
+// arrived is how much of an answer arrived, in bytes; 0 if that is unknown. hidden reports whether the vendor may have
+// counted thinking that it didn't send among the output.
+type arrived struct {
+	bytes  int
+	hidden bool
+}
+
+// clamp lowers a report to the bound, and returns the parts that exceeded it. Negative counts become 0. Where the vendor
+// counts no thinking among the output, the output is at most a token for each byte that arrived, plus toolsInput.
+func (b *bound) clamp(u *provider.Usage, of arrived) (beyond []excess) {
 	for _, bucket := range provider.Buckets() {
 		*bucket.Of(u) = max(*bucket.Of(u), 0)
 	}
@@ -223,8 +229,8 @@ func (b *bound) clamp(u *provider.Usage, visible int) (beyond []excess) {
 		beyond = append(beyond, excessInput)
 	}
 	output := take(b.Output, u, provider.SideCompletion)
-	if u.Reasoning > 0 && visible > 0 {
-		output = cut(int64(visible)+toolsInput, &u.Output) || output
+	if of.bytes > 0 && (u.Reasoning > 0 || !of.hidden) {
+		output = cut(int64(of.bytes)+toolsInput, &u.Output) || output
 	}
 	if output {
 		beyond = append(beyond, excessOutput)

@@ -74,7 +74,7 @@ func TestClamp(t *testing.T) {
 			Output: number.Draw(t, "output"), Reasoning: number.Draw(t, "reasoning"), Images: number.Draw(t, "images"),
 		}
 		reported := u
-		beyond := most.clamp(&u, 0)
+		beyond := most.clamp(&u, arrived{})
 		if u.Prompt() > most.Input || u.Completion() > most.Output || u.Images > most.Images {
 			t.Fatalf("%+v is beyond %+v", u, most.Usage)
 		}

@@ -36,11 +36,11 @@ func TestWorstCaseAndClampKnowEveryBucket(t *testing.T) {
 			t.Errorf("%s: the worst case is %d, and %d of it cost %d", b.Name(), worst, limits[b.Side()], cost.Amount)
 		}
 		*b.Of(&u)++
-		if beyond := most.clamp(&u, 0); len(beyond) != 1 || *b.Of(&u) != limits[b.Side()] {
+		if beyond := most.clamp(&u, arrived{}); len(beyond) != 1 || *b.Of(&u) != limits[b.Side()] {
 			t.Errorf("%s: %d of at most %d are left, and beyond is %v", b.Name(), *b.Of(&u), limits[b.Side()], beyond)
 		}
 		*b.Of(&u) = -1
-		if most.clamp(&u, 0); *b.Of(&u) != 0 {
+		if most.clamp(&u, arrived{}); *b.Of(&u) != 0 {
 			t.Errorf("%s: a negative count became %d, want 0", b.Name(), *b.Of(&u))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -116,6 +117,41 @@ func TestReportsAreBoundedByTheVocabulary(t *testing.T) {
 			}
 			if c.state == ledger.StatePartial && (!row.Estimated() || !strings.Contains(b.log.String(), "reports more than the request can use")) {
 				t.Errorf("%s, stream %t: the excess is not marked, or not logged", name, stream)
+			}
+		}
+	}
+}
+
+// A model that doesn't think sends all that it bills: at most a token for each byte, and a margin.
+func TestReportedOutputIsBoundedByWhatArrived(t *testing.T) {
+	const absurd, most = 16_000, 2 + toolsInput
+	for name, c := range map[string]struct {
+		upstream string
+		lacks    policy.Feature
+		bounds   Bounds
+		want     int64
+	}{
+		"a model that doesn't think":       {"gpt-4o", policy.FeatureReasoning, Bounds{}, most},
+		"a model that may think":           {"gpt-4o", 0, Bounds{}, absurd},
+		"a model of an unknown vocabulary": {"llama-3", policy.FeatureReasoning, Bounds{}, absurd},
+		"a prediction":                     {"gpt-4o", policy.FeatureReasoning, Bounds{Extra: 10}, absurd},
+		"a vendor's own tool":              {"gpt-4o", policy.FeatureReasoning, Bounds{Surcharged: true}, absurd},
+	} {
+		for _, stream := range []bool{false, true} {
+			reported := &provider.Usage{Input: 5, Output: absurd}
+			b := named(t, c.upstream, &script{
+				answer: provider.Answer{Text: "ok", FinishReason: provider.FinishStop, Usage: reported}, steps: []step{text("ok"), end(reported)},
+			})
+			r := saying("hello")
+			r.Chat.MaxTokens = 20_000
+			r.Bounds = c.bounds
+			candidate := routing.Candidate{Target: provider.Target{Provider: "a", Model: "a-1"}, Upstream: c.upstream, Lacks: c.lacks}
+			b.Fleet().Planner = candidates{"a", []routing.Candidate{candidate}}
+			if _, err := serve(t, b, r, stream); err != nil {
+				t.Fatal(err)
+			}
+			if row := b.ledger.entries[0]; row.Usage.Output != c.want {
+				t.Errorf("%s, stream %t: %d tokens of output are billed, want %d", name, stream, row.Usage.Output, c.want)
 			}
 		}
 	}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/content/token"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -157,12 +159,12 @@ func (x *execution) usage(ctx context.Context, c *charge) (u provider.Usage, sta
 		u = estimateInput(x.request, c.of.names()...)
 		u.Output += t.outputTokens(c.of)
 		u.Images += int64(t.images)
-		most.clamp(&u, 0)
+		most.clamp(&u, arrived{})
 		return u, ledger.StateEstimated, nil
 	}
 	u = *t.usage
 	most.countInput(x.request, c.of, t.usage)
-	beyond := most.clamp(&u, t.bytes+t.frames)
+	beyond := most.clamp(&u, arrived{t.bytes + t.frames, x.hidesThinking(c.of)})
 	if len(beyond) > 0 {
 		reported = t.usage
 		x.implausible(ctx, c.of, beyond, most.assumed, reported)
@@ -179,6 +181,14 @@ func (x *execution) usage(ctx context.Context, c *charge) (u provider.Usage, sta
 		return u, ledger.StatePartial, reported
 	}
 	return u, ledger.StateReported, nil
+}
+
+// hidesThinking reports whether a candidate may bill output that it doesn't send. Models whose vocabulary is published
+// and which don't think send all of it, unless a tool of the vendor's or a prediction adds to the bill.
+func (x *execution) hidesThinking(of *candidate) bool {
+	_, published := token.For(of.names()...)
+	bounds := &x.request.Bounds
+	return !published || of.Lacks&policy.FeatureReasoning == 0 || bounds.surcharges(of) || bounds.Extra > 0
 }
 
 // implausible counts and logs a report of more than the request can use. Where the answer has no bound, a long one is
