@@ -4,9 +4,7 @@
 package expression
 
 import (
-	"errors"
 	"fmt"
-	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
@@ -22,6 +20,8 @@ const (
 	MaxCost = 20_000
 	// maxDepth bounds the nesting of an expression.
 	maxDepth = 50
+	// maxMade is how many lists, maps and loops an expression may hold, without lists and maps of constants.
+	maxMade = 32
 	// assumedSize is how many elements or characters a value is assumed to have when an expression is compiled, and
 	// maxEstimate the highest estimated cost of an expression then: a loop within a loop, but no third one.
 	assumedSize, maxEstimate = 1000, 20_000_000
@@ -86,8 +86,8 @@ func (e *Error) Error() string { return e.Rule }
 // errCostly is the error of an expression that may cost too much.
 var errCostly = &Error{"costs too much for large values: nest fewer loops"}
 
-// Compile returns the program of an expression, or an *Error if it can't be compiled, isn't a boolean, or may cost too
-// much for large values.
+// Compile returns the program of an expression. The error is an *Error if the expression can't be compiled, isn't a
+// boolean, or may cost too much for large values.
 func (e *Engine) Compile(text string) (*Program, error) {
 	compiled, err := e.compile(text)
 	if err != nil {
@@ -99,51 +99,17 @@ func (e *Engine) Compile(text string) (*Program, error) {
 	return e.program(compiled)
 }
 
-// Evaluate returns the result of an organization's expression that Compile has accepted before, and what it cost. The
-// program is kept in memory for the next evaluations. The result is Costly, too, if the organization's expressions have
-// lately taken more than half of the processors, or if the program is not in memory and the organization has compiled too
-// much. An expression that can't be compiled is Failed.
-func (e *Engine) Evaluate(organization, text string, values map[string]any) (result Result, cost uint64) {
-	program, err := e.programOf(organization, text)
-	switch {
-	case errors.Is(err, errBusy) || !e.kept.permitEvaluation(organization, time.Now()):
-		return Costly, 0
-	case err != nil:
-		return Failed, 0
-	}
-	result, cost = program.Evaluate(values)
-	e.kept.recordEvaluation(organization, cost, time.Now())
-	return result, cost
-}
-
-var errBusy = errors.New("expression: the organization has compiled too much lately")
-
-// programOf returns a program from memory, or compiles it. It doesn't estimate the cost again, so that stored expressions
-// stay valid when the estimate changes; an evaluation is bounded anyway.
-func (e *Engine) programOf(organization, text string) (*Program, error) {
-	if p := e.kept.find(organization, text); p != nil {
-		return p, nil
-	}
-	if !e.kept.permitCompile(organization, text, time.Now()) {
-		return nil, errBusy
-	}
-	compiled, err := e.compile(text)
-	if err != nil {
-		return nil, err
-	}
-	p, err := e.program(compiled)
-	if err != nil {
-		return nil, err
-	}
-	e.kept.add(organization, text, p)
-	return p, nil
-}
-
 func (e *Engine) compile(text string) (*cel.Ast, error) {
-	compiled, issues := e.env.Compile(text)
-	if found := issues.Errors(); len(found) > 0 {
-		at := found[0].Location
-		return nil, &Error{fmt.Sprintf("line %d, column %d: %.200s", at.Line(), at.Column()+1, found[0].Message)}
+	parsed, issues := e.env.Parse(text)
+	if err := errorOf(issues); err != nil {
+		return nil, err
+	}
+	if err := checkTypes(parsed); err != nil {
+		return nil, err
+	}
+	compiled, issues := e.env.Check(parsed)
+	if err := errorOf(issues); err != nil {
+		return nil, err
 	}
 	if out := compiled.OutputType(); out != cel.BoolType && out != cel.DynType {
 		return nil, &Error{fmt.Sprintf("line 1, column 1: is of type %s, must be bool", out)}
@@ -151,8 +117,18 @@ func (e *Engine) compile(text string) (*cel.Ast, error) {
 	return compiled, nil
 }
 
+// errorOf returns the first issue that the library has found.
+func errorOf(issues *cel.Issues) error {
+	found := issues.Errors()
+	if len(found) == 0 {
+		return nil
+	}
+	at := found[0].Location
+	return &Error{fmt.Sprintf("line %d, column %d: %.200s", at.Line(), at.Column()+1, found[0].Message)}
+}
+
 func (e *Engine) program(compiled *cel.Ast) (*Program, error) {
-	program, err := e.env.Program(compiled, cel.CostTracking(actual{}), cel.CostLimit(MaxCost))
+	program, err := e.env.Program(compiled, cel.CostTracking(actual{}), cel.CostLimit(MaxCost), cel.CustomDecoratorV2(countFirst))
 	if err != nil {
 		return nil, fmt.Errorf("expression: %w", err)
 	}
@@ -179,6 +155,3 @@ func (sizes) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
-
-// ErrNoObject is the error of a text that is not a JSON object.
-var ErrNoObject = errors.New("expression: the value is no JSON object")

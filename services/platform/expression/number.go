@@ -19,8 +19,10 @@ const (
 // infinite beyond the range of float64. CEL compares numbers of different types through float64. A number just outside
 // 64 bits therefore becomes the next float64 further out, which equals no number of 64 bits.
 func number(text string) any {
-	if n, ok := integer(text); ok {
-		return n
+	if !strings.ContainsAny(text, ".eE") {
+		if n, ok := integer(text); ok {
+			return n
+		}
 	}
 	f, _ := strconv.ParseFloat(text, 64)
 	if math.Abs(f) < maxExact || f < minInt || f > maxUint {

@@ -67,6 +67,9 @@ func resultOf(out ref.Val, err error) Result {
 	return Failed
 }
 
+// ErrNoObject is the error of a text that is not a JSON object.
+var ErrNoObject = errors.New("expression: the value is no JSON object")
+
 // Object returns a JSON object as the value of a variable. Its numbers are int64, uint64 or float64, as number returns
 // them. The depth of the text must be bounded. The error is ErrNoObject.
 func Object(text []byte) (map[string]any, error) {
@@ -106,9 +109,9 @@ func (actual) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	for i, arg := range args {
 		switch {
 		case function == operators.Equals || function == operators.NotEquals || function == operators.In && i == 1 && arg.Type() == types.ListType:
-			read += weight(arg.Value())
+			read += weight(arg)
 		default:
-			read += text(arg.Value())
+			read += text(arg)
 		}
 	}
 	total := 1 + read/10 + extra(function, len(args))
@@ -136,38 +139,13 @@ func extra(function string, args int) uint64 {
 	return 0
 }
 
-func text(value any) uint64 {
+// text returns the length of a text in bytes; 0 for other values.
+func text(value ref.Val) uint64 {
 	switch v := value.(type) {
-	case string:
+	case types.String:
 		return uint64(len(v))
-	case []byte:
+	case types.Bytes:
 		return uint64(len(v))
 	}
 	return 0
-}
-
-// weight returns ten for each value within a value, and one for each byte of text.
-func weight(value any) uint64 {
-	total := uint64(10)
-	switch v := value.(type) {
-	case map[string]any:
-		for name, field := range v {
-			total += text(name) + weight(field)
-		}
-	case []any:
-		for _, element := range v {
-			total += weight(element)
-		}
-	case []ref.Val:
-		for _, element := range v {
-			total += weight(element.Value())
-		}
-	case map[ref.Val]ref.Val:
-		for name, field := range v {
-			total += weight(name.Value()) + weight(field.Value())
-		}
-	default:
-		total += text(value)
-	}
-	return total
 }

@@ -26,7 +26,7 @@ func (s *approvalServer) CreateStandingApproval(ctx context.Context, m *gatewayv
 		err = principal.Check("created_by", m.GetCreatedBy())
 	}
 	if err == nil {
-		err = s.expressions.Check(m.GetWhen())
+		err = s.expressions.Check(organization, m.GetWhen())
 	}
 	if err != nil {
 		return nil, err

@@ -47,8 +47,9 @@ type Deliverer interface {
 
 // Filters checks filters, as filter.Engine does.
 type Filters interface {
-	// Check refuses an expression that can't be compiled or may cost too much; the empty one is accepted.
-	Check(expression string) error
+	// Check refuses an organization's expression that can't be compiled or may cost too much, and all of its expressions
+	// while it has compiled too many; the empty one is accepted.
+	Check(organization, expression string) error
 }
 
 // Waker is notified of flows that may continue.
@@ -111,7 +112,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secre
 	if err := checkRegistration(&r); err != nil {
 		return Endpoint{}, secret.Value{}, err
 	}
-	if err := s.checkFilter(r.Filter); err != nil {
+	if err := s.checkFilter(r.Organization, r.Filter); err != nil {
 		return Endpoint{}, secret.Value{}, err
 	}
 	now := s.o.Now().UTC().Truncate(time.Microsecond)
@@ -130,7 +131,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secre
 		return Endpoint{}, secret.Value{}, err
 	}
 	// The rest is checked as in an update.
-	change, err := s.check(ctx, e.ID, Update{URL: &r.URL, Headers: r.Headers, Auth: r.Auth, Signatures: schemes})
+	change, err := s.check(ctx, e.Organization, e.ID, Update{URL: &r.URL, Headers: r.Headers, Auth: r.Auth, Signatures: schemes})
 	if err != nil {
 		return Endpoint{}, secret.Value{}, err
 	}
@@ -145,11 +146,11 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secre
 }
 
 // checkFilter checks an expression, and that the store can hold its text.
-func (s *Service) checkFilter(expression string) error {
+func (s *Service) checkFilter(organization, expression string) error {
 	if err := delivery.CheckTexts(map[string]string{"filter": expression}); err != nil {
 		return err
 	}
-	return s.o.Filters.Check(expression)
+	return s.o.Filters.Check(organization, expression)
 }
 
 func checkRegistration(r *Registration) error {
@@ -242,7 +243,7 @@ func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) 
 	if err != nil {
 		return Endpoint{}, err
 	}
-	change, err := s.check(ctx, parsed, u)
+	change, err := s.check(ctx, scope.Organization, parsed, u)
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -263,13 +264,13 @@ func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) 
 }
 
 // check validates the requested changes and returns them as a Change.
-func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, error) {
+func (s *Service) check(ctx context.Context, organization string, id delivery.ID, u Update) (Change, error) {
 	change := Change{
 		EventTypes: u.EventTypes, Active: u.Active, Overlap: DefaultOverlap, RatePerSecond: u.RatePerSecond, Description: u.Description,
 		Filter: u.Filter,
 	}
 	if u.Filter != nil {
-		if err := s.checkFilter(*u.Filter); err != nil {
+		if err := s.checkFilter(organization, *u.Filter); err != nil {
 			return Change{}, err
 		}
 	}

@@ -36,13 +36,13 @@ func New(observe func(Verdict)) (*Engine, error) {
 	return &Engine{expressions, observe}, nil
 }
 
-// Check refuses an expression that can't be compiled or may cost too much. The empty expression, of an endpoint without
-// a filter, is accepted.
-func (e *Engine) Check(text string) error {
+// Check refuses an organization's expression that can't be compiled or may cost too much, and all of its expressions (429)
+// while it has compiled too many. The empty expression, of an endpoint without a filter, is accepted.
+func (e *Engine) Check(organization, text string) error {
 	if text == "" {
 		return nil
 	}
-	_, err := e.expressions.Compile(text)
+	err := e.expressions.Check(organization, text)
 	if wrong, ok := errors.AsType[*expression.Error](err); ok {
 		return apierr.Invalid("filter", wrong.Rule)
 	}

@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 		"", "event.payload.a.b > 10", "event.payload.xs.exists(x, x.ys.exists(y, y == 1))", "event.owner_id != ''",
 		"event.payload.name.contains('a') && size(event.payload.xs) < 10", "event.payload.a",
 	} {
-		if err := e.Check(good); err != nil {
+		if err := e.Check("acme", good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestCheck(t *testing.T) {
 		strings.Repeat("(", 60) + "true" + strings.Repeat(")", 60):                 "line ",
 		"true || '" + strings.Repeat("a", filter.MaxSize) + "' == ''":              "line ",
 	} {
-		err := apierr.From(e.Check(bad))
+		err := apierr.From(e.Check("acme", bad))
 		if err == nil || err.Kind != apierr.KindInvalid || !strings.HasPrefix(err.Text, "filter: "+want) {
 			t.Errorf("%.60q: %v, want %q", bad, err, want)
 		}
@@ -190,7 +190,7 @@ func TestFilterGrowsLinearly(t *testing.T) {
 		event.Organization = fmt.Sprint("with ", n) // Each has a share of the processors.
 		return func() { e.Judge(event).Evaluate("event.payload.xs.exists(x, x.a == 2)") }
 	}})
-	check := func(text string) { _ = e.Check(text) }
+	check := func(text string) { _ = e.Check(text, text) }
 	growth.Linear(t, growth.EachText(growth.UpTo(filter.MaxSize, growth.Text), check)...)
 	growth.Linear(t, growth.EachText(growth.UpTo(filter.MaxSize, []growth.Input{
 		growth.Repeat("or", "true", "||true", ""), growth.Repeat("fields", "event.payload", ".a", " == 1"),
@@ -205,7 +205,7 @@ func FuzzFilter(f *testing.F) {
 	f.Add("event.payload.xs.exists(x, x.a == 2)", `{"xs":[{"a":1}]}`)
 	f.Add("event.payload.a > 1 || event.type == 'x'", `{"a":1e999}`)
 	f.Fuzz(func(t *testing.T, expression, payload string) {
-		verdict, err := e.Judge(order(payload)).Evaluate(expression), e.Check(expression)
+		verdict, err := e.Judge(order(payload)).Evaluate(expression), e.Check(expression, expression)
 		if err == nil {
 			return
 		}

@@ -32,18 +32,18 @@ type Event struct {
 
 // Judge evaluates the filters of endpoints for one event. It is used by one goroutine.
 type Judge struct {
-	engine *Engine
-	event  Event
-	// fields is nil until the first filter; err is why there are none.
-	fields map[string]any
-	err    error
+	observe   func(Verdict)
+	evaluator *expression.Evaluator
 	// left is what evaluations may still cost.
 	left uint64
 }
 
 // Judge returns the Judge of an event. The payload is read only if there is a filter.
 func (e *Engine) Judge(event Event) *Judge {
-	return &Judge{engine: e, event: event, left: maxEventCost}
+	values := map[string]any{
+		"event.type": event.Type, "event.organization_id": event.Organization, "event.owner_id": event.Owner, "event.created_at": event.Created,
+	}
+	return &Judge{e.observe, e.expressions.Evaluator(event.Organization, values, "event.payload", event.Payload), maxEventCost}
 }
 
 // Evaluate returns the verdict of an expression; the empty one matches.
@@ -52,7 +52,7 @@ func (j *Judge) Evaluate(expression string) Verdict {
 		return Matched
 	}
 	verdict := j.evaluate(expression)
-	j.engine.observe(verdict)
+	j.observe(verdict)
 	return verdict
 }
 
@@ -60,13 +60,7 @@ func (j *Judge) evaluate(text string) Verdict {
 	if j.left < expression.MaxCost {
 		return Costly
 	}
-	if j.fields == nil && j.err == nil {
-		j.fields, j.err = j.event.fields()
-	}
-	if j.err != nil {
-		return Failed
-	}
-	result, cost := j.engine.expressions.Evaluate(j.event.Organization, text, j.fields)
+	result, cost := j.evaluator.Evaluate(text)
 	j.left -= min(j.left, cost)
 	switch result {
 	case expression.True:
@@ -78,16 +72,4 @@ func (j *Judge) evaluate(text string) Verdict {
 	default:
 		return Failed
 	}
-}
-
-// fields returns the variables of expressions. The depth of a payload is bounded when it is accepted.
-func (e Event) fields() (map[string]any, error) {
-	payload, err := expression.Object(e.Payload)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{
-		"event.type": e.Type, "event.organization_id": e.Organization, "event.owner_id": e.Owner, "event.created_at": e.Created,
-		"event.payload": payload,
-	}, nil
 }

@@ -94,7 +94,7 @@ func (s *Calls) Require(ctx context.Context, c *Exact) (Approval, error) {
 	shown := s.Redactor().JSON(c.Arguments, found)
 	asked := Asked{
 		Exact: c, Lease: Lease{s.Replica, now.Add(claimTime)},
-		Matches: func(when string) bool { return s.Conditions.Match(when, c) },
+		Matches: s.Conditions.Matcher(c),
 		New: New(Approval{
 			Organization: c.Organization, Tool: c.Tool, Arguments: shown, RequestedBy: c.RequestedBy, AskedUser: c.User, Run: c.Run, Server: c.Server,
 			Call: &Execution{

@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/governance/audit"
@@ -121,21 +122,23 @@ func NewExpressions() (*Expressions, error) {
 	return &Expressions{engine}, nil
 }
 
-// Check refuses an expression that can't be used.
-func (e *Expressions) Check(when string) error {
-	if _, err := e.engine.Compile(when); err != nil {
-		return apierr.Invalid("when", err.Error())
+// Check refuses an organization's expression that can't be used, and all of its expressions (429) while it has compiled too
+// many.
+func (e *Expressions) Check(organization, when string) error {
+	err := e.engine.Check(organization, when)
+	if wrong, ok := errors.AsType[*expression.Error](err); ok {
+		return apierr.Invalid("when", wrong.Rule)
 	}
-	return nil
+	return err
 }
 
-// Match reports whether a call satisfies an expression. An expression that fails, or costs too much, doesn't match.
-func (e *Expressions) Match(when string, c *Exact) bool {
-	arguments, err := expression.Object(c.Arguments)
-	if err != nil {
-		return false
+// Matcher returns a function that reports whether a call satisfies an expression. An expression that fails, or costs too
+// much, doesn't match.
+func (e *Expressions) Matcher(c *Exact) func(when string) bool {
+	call := toolrule.Call{Server: c.Server, Tool: c.Tool, Organization: c.Organization, User: c.User, Run: c.Run}
+	evaluator := e.engine.Evaluator(c.Organization, call.Values(), toolrule.VariableArguments, c.Arguments)
+	return func(when string) bool {
+		result, _ := evaluator.Evaluate(when)
+		return result == expression.True
 	}
-	call := toolrule.Call{Server: c.Server, Tool: c.Tool, Organization: c.Organization, User: c.User, Run: c.Run, Arguments: arguments}
-	result, _ := e.engine.Evaluate(c.Organization, when, call.Values())
-	return result == expression.True
 }

@@ -149,11 +149,12 @@ type compiled struct {
 // 100 in the canonical form) and otherwise doubles; comparisons take both, arithmetic doesn't mix them.
 func Variables() []expression.Variable {
 	return []expression.Variable{
-		{Name: variableArguments, Kind: expression.JSON}, {Name: "method"}, {Name: "server"}, {Name: "tool"}, {Name: "organization"}, {Name: "user"}, {Name: "run"},
+		{Name: VariableArguments, Kind: expression.JSON}, {Name: "method"}, {Name: "server"}, {Name: "tool"}, {Name: "organization"}, {Name: "user"}, {Name: "run"},
 	}
 }
 
-const variableArguments = "args"
+// VariableArguments is the variable that has the call's arguments.
+const VariableArguments = "args"
 
 // Compile returns the rules of settings. The error joins a *RuleError for each rule whose expression is wrong.
 func Compile(settings Settings) (*Rules, error) {
@@ -172,7 +173,7 @@ func Compile(settings Settings) (*Rules, error) {
 				wrong = append(wrong, &RuleError{Index: i, Err: err})
 				continue
 			}
-			c.arguments = c.when.Uses(variableArguments)
+			c.arguments = c.when.Uses(VariableArguments)
 		}
 		r.rules = append(r.rules, c)
 	}
@@ -319,9 +320,9 @@ func (c *Call) Values() map[string]any { return c.values(true) }
 func (c *Call) values(arguments bool) map[string]any {
 	values := map[string]any{"method": c.method(), "server": c.Server, "tool": c.Tool, "organization": c.Organization, "user": c.User, "run": c.Run}
 	if arguments {
-		values[variableArguments] = map[string]any{}
+		values[VariableArguments] = map[string]any{}
 		if c.Arguments != nil {
-			values[variableArguments] = c.Arguments
+			values[VariableArguments] = c.Arguments
 		}
 	}
 	return values
