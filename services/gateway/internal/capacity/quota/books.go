@@ -62,8 +62,10 @@ type Books struct {
 	mu       sync.Mutex
 	accounts map[Subject]*account
 	queues   map[string]*queue
-	waiting  int
-	freed    bool // something may have become free since the callers that wait asked last
+	// waiting is how many callers wait in all queues, and waitingOf how many of each organization.
+	waiting   int
+	waitingOf map[string]int
+	freed     bool // something may have become free since the callers that wait asked last
 	// flights are the reservations that need to be renewed: of concurrent calls, and of those that count on completion.
 	flights map[*Reservation]struct{}
 	calls   int64
@@ -98,7 +100,7 @@ type storeState struct {
 // New returns Books without entries. The caller has to run Run.
 func New(o Options) *Books {
 	b := &Books{
-		Options: o.withDefaults(), accounts: make(map[Subject]*account), queues: make(map[string]*queue),
+		Options: o.withDefaults(), accounts: make(map[Subject]*account), queues: make(map[string]*queue), waitingOf: make(map[string]int),
 		flights: make(map[*Reservation]struct{}), work: make(chan struct{}, 1), storeState: storeState{born: time.Now()}, outbox: newOutbox(),
 	}
 	if b.Store == nil {

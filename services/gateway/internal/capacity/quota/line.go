@@ -51,7 +51,7 @@ func (q *queue) least() float64 {
 // join adds a caller to the queue, or refuses it because too many wait, or because it would wait too long.
 func (b *Books) join(q *queue, w *waiter) *RefusedError {
 	l, d := w.line, w.demand
-	if predicted := b.predict(q, w, true); b.waiting >= b.MaxWaiting || len(l.waiters) >= b.MaxWaitingEach || d.Wait <= 0 ||
+	if predicted := b.predict(q, w, true); b.waiting >= b.MaxWaiting || b.waitingOf[d.Organization] >= b.MaxWaitingEach || d.Wait <= 0 ||
 		q.waiting > 0 && predicted > d.Wait {
 		return &RefusedError{Cause: CauseQueue, RetryAfter: max(b.predict(q, w, false), time.Second)}
 	}
@@ -61,6 +61,7 @@ func (b *Books) join(q *queue, w *waiter) *RefusedError {
 	l.cost += w.cost
 	q.waiting++
 	b.waiting++
+	b.waitingOf[d.Organization]++
 	if q.lead == nil {
 		q.lead = w
 	} else if l.waiters[0] == w {
@@ -79,6 +80,9 @@ func (b *Books) leave(q *queue, w *waiter) {
 	l.cost -= w.cost
 	q.waiting--
 	b.waiting--
+	if b.waitingOf[l.organization]--; b.waitingOf[l.organization] == 0 {
+		delete(b.waitingOf, l.organization)
+	}
 	if q.waiting == 0 && q.announced {
 		q.announced = false
 		b.outbox.left[q.name] = struct{}{}

@@ -184,17 +184,23 @@ func TestQueueIsBounded(t *testing.T) {
 		b := full(t)
 		b.MaxWaiting, b.MaxWaitingEach = 10, 6
 		var l lineup
-		for range 6 {
-			l.add(t, b, "a", queued("a", 10))
+		ofModel := func(i int) Demand {
+			d := queued("a", 10)
+			d.Queue = fmt.Sprint("model ", i%2)
+			return d
 		}
-		refused(t, b, queued("a", 10), CauseQueue)
+		for i := range 6 {
+			l.add(t, b, "a", ofModel(i))
+		}
+		refused(t, b, ofModel(0), CauseQueue)
+		refused(t, b, ofModel(1), CauseQueue)
 		for i := range 4 {
 			l.add(t, b, "other", queued(fmt.Sprint(i), 10))
 		}
 		refused(t, b, queued("b", 10), CauseQueue)
 		l.group.Wait()
-		if n := b.Waiting(); n != 0 {
-			t.Errorf("%d still wait", n)
+		if n := b.Waiting(); n != 0 || len(b.waitingOf) != 0 {
+			t.Errorf("%d still wait, of %v", n, b.waitingOf)
 		}
 	})
 }

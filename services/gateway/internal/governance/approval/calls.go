@@ -115,10 +115,9 @@ func (s *Calls) Require(ctx context.Context, c *Exact) (Approval, error) {
 	return a, nil
 }
 
-// Wait returns true once an approval is decided or expired, and false when a moment has come. The error is that of ctx, or
-// one of too many waiters.
-func (s *Calls) Wait(ctx context.Context, ref string, until time.Time) (decided bool, err error) {
-	return s.Waiters.Wait(ctx, ref, until)
+// Wait waits as Waiters.Wait does.
+func (s *Calls) Wait(ctx context.Context, organization, ref string, until time.Time) (decided bool, err error) {
+	return s.Waiters.Wait(ctx, organization, ref, until)
 }
 
 // Send commits that a claimed call leaves now.

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
-	// maxWaiters bounds the calls that a replica holds until they are decided.
-	maxWaiters = 1000
+	// maxWaiters bounds the calls that a replica holds until they are decided. One organization may have waiterShare percent
+	// of them.
+	maxWaiters, waiterShare = 1000, 50
 	// lookEvery is how often decisions are looked for that no notice came of.
 	lookEvery = time.Second
 	// lookTime bounds one look.
@@ -30,14 +32,18 @@ type Waiters struct {
 	wake    chan struct{}
 	drain   chan struct{} // closed once nothing may wait any more
 
-	mu    sync.Mutex
-	of    map[string]map[chan struct{}]struct{}
-	count int
+	places *fairshare.Pool
+
+	mu sync.Mutex
+	of map[string]map[chan struct{}]struct{}
 }
 
 // NewWaiters returns Waiters that look for decisions by decided; see CallStore.
 func NewWaiters(decided func(ctx context.Context, refs []string, now time.Time) ([]string, error)) *Waiters {
-	return &Waiters{decided: decided, wake: make(chan struct{}, 1), drain: make(chan struct{}), of: make(map[string]map[chan struct{}]struct{})}
+	return &Waiters{
+		decided: decided, wake: make(chan struct{}, 1), drain: make(chan struct{}), places: fairshare.New(maxWaiters, waiterShare),
+		of: make(map[string]map[chan struct{}]struct{}),
+	}
 }
 
 // Wake makes the waiters look for decisions at once. It doesn't wait.
@@ -51,13 +57,14 @@ func (w *Waiters) Wake() {
 // Drain ends the waiting of all, for a replica that stops. It must be called once at most.
 func (w *Waiters) Drain() { close(w.drain) }
 
-// Wait returns true once an approval is decided or expired, and false when a moment has come. The error is that of ctx, or
-// one of too many waiters or a replica that stops.
-func (w *Waiters) Wait(ctx context.Context, ref string, until time.Time) (decided bool, err error) {
-	woken, ok := w.add(ref)
-	if !ok {
+// Wait returns true once an organization's approval is decided or expired, and false at the time until. The error is ctx's,
+// or says that too many calls wait, on this replica or of the organization, or that the replica stops.
+func (w *Waiters) Wait(ctx context.Context, organization, ref string, until time.Time) (decided bool, err error) {
+	if !w.places.Acquire(organization, 1) {
 		return false, errTooManyWaiters
 	}
+	defer w.places.Release(organization, 1)
+	woken := w.add(ref)
 	defer w.remove(ref, woken)
 	w.Wake() // It may have been decided before.
 	timer := time.NewTimer(time.Until(until))
@@ -74,26 +81,21 @@ func (w *Waiters) Wait(ctx context.Context, ref string, until time.Time) (decide
 	}
 }
 
-func (w *Waiters) add(ref string) (woken chan struct{}, ok bool) {
+func (w *Waiters) add(ref string) (woken chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.count >= maxWaiters {
-		return nil, false
-	}
 	if w.of[ref] == nil {
 		w.of[ref] = make(map[chan struct{}]struct{})
 	}
 	woken = make(chan struct{}, 1)
 	w.of[ref][woken] = struct{}{}
-	w.count++
-	return woken, true
+	return woken
 }
 
 func (w *Waiters) remove(ref string, woken chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.of[ref], woken)
-	w.count--
 	if len(w.of[ref]) == 0 {
 		delete(w.of, ref)
 	}

@@ -52,8 +52,8 @@ func waiting(t *testing.T) (*Waiters, *decisions) {
 	t.Cleanup(func() {
 		stop()
 		<-done
-		if len(w.of) != 0 || w.count != 0 {
-			t.Errorf("%d still wait", w.count)
+		if len(w.of) != 0 || w.places.Held() != 0 {
+			t.Errorf("%d still wait, and hold %d places", len(w.of), w.places.Held())
 		}
 	})
 	return w, d
@@ -66,14 +66,14 @@ func TestWaitersAreWoken(t *testing.T) {
 		woken := make(chan time.Duration, 3)
 		for range 2 {
 			go func() {
-				if decided, err := w.Wait(t.Context(), "a", began.Add(time.Minute)); !decided || err != nil {
+				if decided, err := w.Wait(t.Context(), "acme", "a", began.Add(time.Minute)); !decided || err != nil {
 					t.Errorf("%t, %v", decided, err)
 				}
 				woken <- time.Since(began)
 			}()
 		}
 		go func() {
-			if decided, err := w.Wait(t.Context(), "b", began.Add(90*time.Second)); decided || err != nil {
+			if decided, err := w.Wait(t.Context(), "acme", "b", began.Add(90*time.Second)); decided || err != nil {
 				t.Errorf("%t, %v", decided, err)
 			}
 			woken <- time.Since(began)
@@ -99,7 +99,7 @@ func TestWaitersLook(t *testing.T) {
 		began := time.Now()
 		woken := make(chan time.Duration)
 		go func() {
-			_, _ = w.Wait(t.Context(), "a", began.Add(time.Minute))
+			_, _ = w.Wait(t.Context(), "acme", "a", began.Add(time.Minute))
 			woken <- time.Since(began)
 		}()
 		time.Sleep(1500 * time.Millisecond)
@@ -116,17 +116,17 @@ func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := waiting(t)
 		d.decide("a", nil)
-		if decided, err := w.Wait(t.Context(), "a", time.Now().Add(time.Hour)); !decided || err != nil {
+		if decided, err := w.Wait(t.Context(), "acme", "a", time.Now().Add(time.Hour)); !decided || err != nil {
 			t.Errorf("decided before: %t, %v", decided, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := w.Wait(ctx, "b", time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
+		if _, err := w.Wait(ctx, "acme", "b", time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 		drained := make(chan error)
 		go func() {
-			_, err := w.Wait(t.Context(), "b", time.Now().Add(time.Hour))
+			_, err := w.Wait(t.Context(), "acme", "b", time.Now().Add(time.Hour))
 			drained <- err
 		}()
 		synctest.Wait()
@@ -134,10 +134,32 @@ func TestWaitEnds(t *testing.T) {
 		if err := <-drained; !errors.Is(err, errDraining) {
 			t.Errorf("a replica that stops: %v", err)
 		}
-		w.count = maxWaiters
-		if _, err := w.Wait(t.Context(), "b", time.Now().Add(time.Hour)); !errors.Is(err, errTooManyWaiters) {
-			t.Errorf("too many: %v", err)
+	})
+}
+
+// An organization may have its share of the calls that a replica holds, also if all wait for the same approval.
+func TestOrganizationHasItsShareOfHeldCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := waiting(t)
+		refused := make(chan error, maxWaiters)
+		var calls sync.WaitGroup
+		for range maxWaiters {
+			calls.Go(func() {
+				if _, err := w.Wait(t.Context(), "hostile", "a", time.Now().Add(time.Minute)); err != nil {
+					refused <- err
+				}
+			})
 		}
-		w.count = 0
+		synctest.Wait()
+		if n := len(refused); n != maxWaiters*(100-waiterShare)/100 {
+			t.Errorf("%d of %d calls are refused", n, maxWaiters)
+		}
+		if err := <-refused; !errors.Is(err, errTooManyWaiters) {
+			t.Error(err)
+		}
+		if decided, err := w.Wait(t.Context(), "acme", "b", time.Now().Add(time.Second)); decided || err != nil {
+			t.Errorf("another organization's call: %t, %v", decided, err)
+		}
+		calls.Wait()
 	})
 }

@@ -29,7 +29,7 @@ type Approvals interface {
 	// *apierr.Error; the approval that it is about, if any, is returned with it.
 	Require(ctx context.Context, call *approval.Exact) (approval.Approval, error)
 	// Wait returns true once an approval is decided or expired, and false when a moment has come.
-	Wait(ctx context.Context, ref string, until time.Time) (decided bool, err error)
+	Wait(ctx context.Context, organization, ref string, until time.Time) (decided bool, err error)
 	// Send commits that a claimed call leaves now, and is answered within a time. Nothing may be sent when it fails.
 	Send(ctx context.Context, claimed *approval.Approval, within time.Duration) error
 	// Release gives back a claim of which nothing has left.
@@ -122,7 +122,7 @@ func (x *execution) wait(ctx context.Context, ref string, until time.Time) error
 		if next.After(until) {
 			next = until
 		}
-		decided, err := x.caller.Approvals.Wait(ctx, ref, next)
+		decided, err := x.caller.Approvals.Wait(ctx, x.request.Organization, ref, next)
 		switch {
 		case ctx.Err() != nil:
 			return ended(ctx)

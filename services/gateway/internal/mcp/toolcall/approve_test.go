@@ -44,7 +44,7 @@ func (a *approvals) Require(_ context.Context, c *approval.Exact) (approval.Appr
 	return approval.Approval{ID: 7, Ref: "apr_1", Call: &approval.Execution{State: a.state, Attempt: 3, Replica: "replica-1"}}, a.err
 }
 
-func (a *approvals) Wait(ctx context.Context, _ string, until time.Time) (bool, error) {
+func (a *approvals) Wait(ctx context.Context, _, _ string, until time.Time) (bool, error) {
 	a.world.step("wait")
 	a.waiting <- struct{}{}
 	timer := time.NewTimer(time.Until(until))
