@@ -18,13 +18,15 @@ const (
 	HeaderOwner        = "X-Owner-Id"
 	HeaderUser         = "X-User-Id"
 	HeaderUserVerified = "X-User-Verified"
+	HeaderOwnerSession = "X-Owner-Session"
 	HeaderRun          = "X-Run-Id"
 	HeaderRequest      = "X-Request-Id"
 	HeaderIdempotency  = "Idempotency-Key"
 	HeaderTags         = "X-Switchyard-Tags"
 )
 
-// Verified is the value of HeaderUserVerified for a verified user. With any other value, the user is not verified.
+// Verified is the value of HeaderUserVerified for a verified user, and of HeaderOwnerSession for a call by the owner. Any
+// other value means neither.
 const Verified = "true"
 
 // Reasons for refusing requests whose fields name another identity than their headers.
@@ -64,6 +66,9 @@ type Caller struct {
 	// UserVerified reports whether the edge has verified the user by the user's own token or session. A product key can
 	// name a user, but doesn't verify it.
 	UserVerified bool
+	// OwnerSession reports whether the owner itself makes the request, by a session or token, and not the organization on
+	// the owner's behalf. Such a request names no run, since runs are the whole organization's.
+	OwnerSession bool
 	// KeyTerms is the unparsed value of the X-Key-Terms header: the limits of the customer key.
 	KeyTerms string
 	// Tags is the unparsed value of the X-Switchyard-Tags header: labels of what the request costs.
@@ -108,6 +113,7 @@ func (c *Caller) Read(get func(name string) string) error {
 		*field = value
 	}
 	c.UserVerified = c.User != "" && get(HeaderUserVerified) == Verified
+	c.OwnerSession = c.Owner != "" && get(HeaderOwnerSession) == Verified
 	c.KeyTerms, c.Tags = get(HeaderKeyTerms), get(HeaderTags)
 	return nil
 }
@@ -169,8 +175,13 @@ func (c Caller) UserOf(field string) (string, error) {
 	return agree(c.User, field, HeaderUser, "user_id")
 }
 
-// RunOf returns the run named by the header or by field. Two different values are an error.
+// RunOf returns the run named by the header or by field. Two different values are an error, and so is any run in an
+// owner's session.
 func (c Caller) RunOf(field string) (string, error) {
+	if c.OwnerSession && (c.Run != "" || field != "") {
+		return "", apierr.New(apierr.KindForbidden, apierr.ReasonForbidden,
+			"run_id: an owner's session can't name a run, because runs belong to the whole organization")
+	}
 	return agree(c.Run, field, HeaderRun, "run_id")
 }
 

@@ -194,3 +194,29 @@ func TestTokenFileIsStrict(t *testing.T) {
 		}
 	}
 }
+
+// An owner's session names no run, in the header or in the body. An organization that calls on an owner's behalf may.
+func TestOwnersSessionsNameNoRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		headers map[string]string
+		field   string
+		want    string
+		refused bool
+	}{
+		"on an owner's behalf":        {map[string]string{caller.HeaderOwner: "ada"}, "r1", "r1", false},
+		"an owner's session":          {map[string]string{caller.HeaderOwner: "ada", caller.HeaderOwnerSession: "true"}, "", "", false},
+		"its run in the body":         {map[string]string{caller.HeaderOwner: "ada", caller.HeaderOwnerSession: "true"}, "r1", "", true},
+		"its run in the header":       {map[string]string{caller.HeaderOwner: "ada", caller.HeaderOwnerSession: "true", caller.HeaderRun: "r1"}, "", "", true},
+		"a session without an owner":  {map[string]string{caller.HeaderOwnerSession: "true"}, "r1", "r1", false},
+		"another value of the header": {map[string]string{caller.HeaderOwner: "ada", caller.HeaderOwnerSession: "1"}, "r1", "r1", false},
+	} {
+		var who caller.Caller
+		if err := who.Read(func(header string) string { return c.headers[header] }); err != nil {
+			t.Fatal(err)
+		}
+		run, err := who.RunOf(c.field)
+		if refused := err != nil; run != c.want || refused != c.refused || refused && apierr.From(err).Kind != apierr.KindForbidden {
+			t.Errorf("%s: %q, %v", name, run, err)
+		}
+	}
+}

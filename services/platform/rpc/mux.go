@@ -49,8 +49,8 @@ func SetHeader(ctx context.Context, name, value string) {
 // forwarded lists the request headers that become call metadata. The chain and the handlers read no others.
 var forwarded = []string{
 	"Authorization", "Traceparent", "Tracestate", caller.HeaderOrganization, caller.HeaderKey,
-	caller.HeaderKeyTerms, caller.HeaderOwner, caller.HeaderUser, caller.HeaderUserVerified, caller.HeaderRun,
-	caller.HeaderRequest, caller.HeaderIdempotency, caller.HeaderTags, "If-None-Match",
+	caller.HeaderKeyTerms, caller.HeaderOwner, caller.HeaderOwnerSession, caller.HeaderUser, caller.HeaderUserVerified,
+	caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency, caller.HeaderTags, "If-None-Match",
 }
 
 func (s *Server) newMux() *runtime.ServeMux {

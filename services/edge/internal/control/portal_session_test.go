@@ -174,7 +174,7 @@ func TestPortalScopes(t *testing.T) {
 		}
 		call := x.calls[0]
 		x.calls = nil
-		if call.organization != "org-1" || call.key != "portal" || call.owner != owner || call.user != "ann" || call.verified != (owner == "") || (call.run == "") != (owner != "") {
+		if call.organization != "org-1" || call.key != "portal" || call.owner != owner || call.user != "ann" || call.verified != (owner == "") || call.ownerSession != (owner != "") || (call.run == "") != (owner != "") {
 			t.Errorf("%s %s: called as %+v", r.Method, r.Path, call)
 		}
 		if r.Upstream != "gateway" && strings.Contains(call.target, "other") {

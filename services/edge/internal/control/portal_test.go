@@ -55,7 +55,7 @@ type portalWorld struct {
 // relayed is a call that reached a service.
 type relayed struct {
 	organization, key, owner, user, run, target, body string
-	verified                                          bool
+	verified, ownerSession                            bool
 }
 
 func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error {
@@ -66,7 +66,7 @@ func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call
 	x.mu.Lock()
 	x.calls = append(x.calls, relayed{
 		call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), r.Header.Get(caller.HeaderRun),
-		call.Target.String(), string(body), call.Verified,
+		call.Target.String(), string(body), call.Verified, call.OwnerSession,
 	})
 	x.mu.Unlock()
 	if call.Follow != nil {

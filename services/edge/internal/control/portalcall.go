@@ -71,9 +71,10 @@ func (p *Portal) pass(r route.Route, hold hold) sessionHandler {
 		actAs(req, r, s)
 		call := proxy.Call{
 			Target: target(req), Timeout: r.Timeout, Organization: s.Organization, Key: s.Key(),
-			Verified: s.Operator == "" && s.Owner == "" && s.User != "", // Operators and owners name users without proof.
-			Follow:   func(end context.CancelCauseFunc) func() { return p.follow(r, s, end) },
-			Inject:   func(h http.Header) { chain.Inject(req.Context(), h) },
+			OwnerSession: s.Owner != "",
+			Verified:     s.Operator == "" && s.Owner == "" && s.User != "", // Operators and owners name users without proof.
+			Follow:       func(end context.CancelCauseFunc) func() { return p.follow(r, s, end) },
+			Inject:       func(h http.Header) { chain.Inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				l.Succeeded = true
 				return func() error { return p.count(req.Context(), s, r.Metric) }

@@ -53,6 +53,9 @@ func request(inbound http.Header, authorization string, call Call) http.Header {
 	if call.Owner != "" {
 		h.set(caller.HeaderOwner, call.Owner)
 	}
+	if call.Owner != "" || call.OwnerSession {
+		h.set(caller.HeaderOwnerSession, caller.Verified)
+	}
 	for _, name := range names {
 		if values := inbound[name]; len(values) > 0 && values[0] != "" {
 			h.set(name, values[0])

@@ -60,6 +60,9 @@ type Call struct {
 	// Verified reports whether the user's own token or session has verified User, or without one the user in the
 	// request's headers.
 	Verified bool
+	// OwnerSession reports whether the session is an owner's, which the request's headers name. A token with Owner is
+	// one, too.
+	OwnerSession bool
 	// Follow is called with the function that ends the call early, for which the caller may give an *apierr.Error as the
 	// reason. Do calls done when the call has ended. Follow may be nil.
 	Follow func(end context.CancelCauseFunc) (done func())

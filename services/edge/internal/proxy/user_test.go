@@ -16,14 +16,15 @@ import (
 func TestHeadersOfEndUser(t *testing.T) {
 	for owner, verified := range map[string]string{"": "true", "team": ""} {
 		var got http.Header
+		session := map[bool]string{true: "true"}[owner != ""]
 		e := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }),
 			func(call *proxy.Call) { call.User, call.Owner, call.Verified = "ann", owner, verified != "" })
 		e.post(t, strings.NewReader("{}"), http.Header{
-			"X-User-Id": {"bob", "bob"}, "X-User-Verified": {"true"}, "X-Owner-Id": {"other"}, "X-Run-Id": {"run"}, "X-Switchyard-Tags": {"a=b"},
+			"X-User-Id": {"bob", "bob"}, "X-User-Verified": {"true"}, "X-Owner-Id": {"other"}, "X-Owner-Session": {"true"}, "X-Run-Id": {"run"}, "X-Switchyard-Tags": {"a=b"},
 			"Authorization": {"Bearer swt_x"}, "Origin": {"https://app.example.com"}, "Cookie": {"a=b"}, "Last-Event-Id": {"7"},
 		})
 		for name, want := range map[string]string{
-			"X-User-Id": "ann", "X-User-Verified": verified, "X-Owner-Id": owner, "X-Run-Id": "", "X-Switchyard-Tags": "", "Origin": "", "Cookie": "", "Last-Event-Id": "7",
+			"X-User-Id": "ann", "X-User-Verified": verified, "X-Owner-Id": owner, "X-Owner-Session": session, "X-Run-Id": "", "X-Switchyard-Tags": "", "Origin": "", "Cookie": "", "Last-Event-Id": "7",
 		} {
 			if values := strings.Join(got.Values(name), "|"); values != want {
 				t.Errorf("%s: the service got %q, want %q", name, values, want)

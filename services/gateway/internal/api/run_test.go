@@ -363,3 +363,27 @@ func TestRunsOverGRPC(t *testing.T) {
 		t.Errorf("%v %v", got, err)
 	}
 }
+
+// An owner's session can't spend the organization's runs, on any face; a call on the owner's behalf can.
+func TestOwnersSessionsSpendNoRun(t *testing.T) {
+	b := setup(t)
+	b.post(t, "/v1/runs/mint", `{"run_id":"r1","initiated_by":"ivy","ttl_seconds":600,"max_calls":1}`).fields(t, 201)
+	session := []string{"X-Owner-Id", "o1", "X-Owner-Session", "true"}
+	for path, body := range map[string]string{
+		"/v1/llm/chat":   chatOf("x", `"run_id":"r1"`),
+		completions:      `{"model":"sandbox","switchyard":{"run_id":"r1"},"messages":[{"role":"user","content":"x"}]}`,
+		messagesPath:     `{"model":"sandbox","max_tokens":5,"switchyard":{"run_id":"r1"},"messages":[{"role":"user","content":"x"}]}`,
+		responsesPath:    `{"model":"sandbox","switchyard":{"run_id":"r1"},"input":"x"}`,
+		"/v1/embeddings": `{"model":"sandbox","run_id":"r1","input":["x"]}`,
+	} {
+		if got := b.say(t, "POST", path, body, session...); got.status != 403 || !strings.Contains(got.body, "run_id: an owner's session") {
+			t.Errorf("%s: %d %s, want 403", path, got.status, got.body)
+		}
+	}
+	if got := b.chat(t, chatOf("x", `"run_id":"r1"`), "X-Owner-Id", "o1"); got.status != 200 {
+		t.Errorf("on an owner's behalf: %d %s", got.status, got.body)
+	}
+	if got := b.chat(t, chatOf("x", `"run_id":"r1"`)); got.status != 403 || !strings.Contains(got.body, "run_exhausted") {
+		t.Errorf("beyond the run's one call: %d %s", got.status, got.body)
+	}
+}
