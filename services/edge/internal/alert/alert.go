@@ -20,8 +20,12 @@ import (
 const (
 	// followEvery is the interval at which new events are read, pageSize how many at once.
 	followEvery, pageSize = time.Second, 50
-	// pageTime bounds a page with all that is sent for it.
-	pageTime = 20 * time.Second
+	// stepTime bounds the reading of a page, and a turn.
+	stepTime = 20 * time.Second
+	// turnTime is the time after which an organization begins no further rule in its turn.
+	turnTime = 200 * time.Millisecond
+	// maxRetry is the longest wait after a turn that failed.
+	maxRetry = time.Minute
 	// purgeEvery is the interval at which old notices are forgotten.
 	purgeEvery = time.Hour
 )
@@ -38,8 +42,9 @@ type Event struct {
 
 // Feed reads events.
 type Feed interface {
-	// After returns at most limit events after the one with a cursor, oldest first; from the oldest if it is empty.
-	After(ctx context.Context, cursor string, limit int) ([]Event, error)
+	// After returns at most limit events of an organization after the one with a cursor, oldest first. If organization is
+	// empty, it returns every organization's events; if cursor is empty, it begins with the oldest event.
+	After(ctx context.Context, organization, cursor string, limit int) ([]Event, error)
 }
 
 // Notification is a message to one target.
@@ -65,8 +70,27 @@ type Notice struct {
 	At                                time.Time
 }
 
-// State is the state of the dispatch, in the transaction in which a replica alone applies rules.
+// Progress is the position in the feed up to which an organization's rules are applied.
+type Progress struct {
+	Organization, Cursor string
+	// DueAt is when the organization's next turn may begin; zero if none of its events wait.
+	DueAt time.Time
+	// Failures is how many turns in a row failed.
+	Failures int
+}
+
+// State is the state of the dispatch, in the transaction in which a replica alone applies rules. The end of ctx does
+// not interrupt what it writes.
 type State interface {
+	// Wait makes the organizations due of which events wait, unless they are due or have no rules. before has for each
+	// organization the position before its first event. An organization without progress begins there.
+	Wait(ctx context.Context, before map[string]string, now time.Time) error
+	// Next returns the organization that is due the longest; false if none is.
+	Next(ctx context.Context, now time.Time) (Progress, bool, error)
+	// Save changes the progress of an organization.
+	Save(ctx context.Context, p Progress) error
+	// Postpone adds a failure to the progress of an organization, and makes it due at a moment.
+	Postpone(ctx context.Context, organization string, due time.Time) error
 	// Rules returns the rules of an organization.
 	Rules(ctx context.Context, organization string) ([]Rule, error)
 	// Last returns the last notice of the same rule, type and subject; zero for none.
@@ -77,9 +101,10 @@ type State interface {
 
 // Store keeps the state of the dispatch.
 type Store interface {
-	// Alone calls do with the cursor of the last event that is done, and commits the cursor that do returns, unless another
-	// replica is at it; then it does nothing. If do returns an error, the cursor and the state are committed all the same.
-	Alone(ctx context.Context, do func(ctx context.Context, done string, s State) (string, error)) error
+	// Alone calls do with the cursor of the last event that was read, and commits the cursor that do returns, unless
+	// another replica is at it; then it does nothing. If do returns an error, the cursor and the state are committed all
+	// the same.
+	Alone(ctx context.Context, do func(ctx context.Context, read string, s State) (string, error)) error
 	// Purge forgets the notices from before a moment.
 	Purge(ctx context.Context, before time.Time) error
 }
@@ -105,10 +130,7 @@ func NewDispatcher(feed Feed, notifier Notifier, store Store, log *slog.Logger, 
 
 // Run applies rules until ctx ends. It is a part of the service's lifecycle.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	return lifecycle.Repeat{
-		Every: followEvery, Log: d.log, Name: "alert rules",
-		Do: func(ctx context.Context) error { return lifecycle.UntilDone(ctx, pageSize, pageTime, d.page) },
-	}.Run(ctx)
+	return lifecycle.Repeat{Every: followEvery, Log: d.log, Name: "alert rules", Do: d.round}.Run(ctx)
 }
 
 // Upkeep forgets the notices from before the longest quiet time, until ctx ends. It is a part of the service's lifecycle.
@@ -119,31 +141,117 @@ func (d *Dispatcher) Upkeep(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// page applies the rules to a page of events, and returns how many it read.
-func (d *Dispatcher) page(ctx context.Context, limit int) (read int, err error) {
-	err = d.store.Alone(ctx, func(ctx context.Context, done string, s State) (string, error) {
-		events, err := d.feed.After(ctx, done, limit)
-		if err != nil {
-			return done, err
+// round gives turns to organizations until none is due, and reads all new events before each turn.
+func (d *Dispatcher) round(ctx context.Context) error {
+	for {
+		if err := lifecycle.UntilDone(ctx, pageSize, stepTime, d.follow); err != nil {
+			return err
 		}
-		for i := range events {
-			if err := d.apply(ctx, &events[i], s); err != nil {
-				return done, err
-			}
-			done = events[i].Cursor
-			read++
+		if took, err := d.turn(ctx); err != nil || !took {
+			return err
 		}
-		return done, nil
-	})
-	return read, err
+	}
 }
 
-// apply notifies of an event by each rule that selects it and is not quiet about its subject.
-func (d *Dispatcher) apply(ctx context.Context, e *Event, s State) error {
-	rules, err := s.Rules(ctx, e.Organization)
-	if err != nil {
-		return err
+// follow reads a page of every organization's new events and makes the organizations due. It returns how many events it
+// read.
+func (d *Dispatcher) follow(ctx context.Context, limit int) (count int, err error) {
+	err = d.store.Alone(ctx, func(ctx context.Context, read string, s State) (string, error) {
+		events, err := d.feed.After(ctx, "", read, limit)
+		if err != nil || len(events) == 0 {
+			return read, err
+		}
+		if err := s.Wait(ctx, positions(read, events), time.Now()); err != nil {
+			return read, err
+		}
+		count = len(events)
+		return events[count-1].Cursor, nil
+	})
+	return count, err
+}
+
+// positions returns for each organization the position before its first event.
+func positions(read string, events []Event) map[string]string {
+	before := make(map[string]string)
+	for i := range events {
+		if _, ok := before[events[i].Organization]; !ok {
+			before[events[i].Organization] = read
+		}
+		read = events[i].Cursor
 	}
+	return before
+}
+
+// turn applies the rules of the organization that is due the longest. It reports false if none is due. An organization
+// whose turn fails is due again after a backoff, and delays no other organization.
+func (d *Dispatcher) turn(ctx context.Context) (took bool, err error) {
+	var p Progress
+	err = lifecycle.Protect(ctx, "turn of alert rules", func() error {
+		ctx, cancel := context.WithTimeout(ctx, stepTime)
+		defer cancel()
+		return d.alone(ctx, func(ctx context.Context, s State) (err error) {
+			if p, took, err = s.Next(ctx, time.Now()); err != nil || !took {
+				return err
+			}
+			p, err = d.advance(ctx, p, s)
+			return errors.Join(err, s.Save(ctx, p))
+		})
+	})
+	if err == nil || !took || ctx.Err() != nil {
+		return took, err
+	}
+	if p.Failures == 0 {
+		d.log.WarnContext(ctx, "alerts of an organization are failing and will be tried again",
+			slog.String("organization", p.Organization), slog.String("error", err.Error()))
+	}
+	return true, d.alone(ctx, func(ctx context.Context, s State) error {
+		return s.Postpone(ctx, p.Organization, time.Now().Add(Backoff(p.Failures, maxRetry)))
+	})
+}
+
+// alone runs a step that reads no new events.
+func (d *Dispatcher) alone(ctx context.Context, do func(ctx context.Context, s State) error) error {
+	return d.store.Alone(ctx, func(ctx context.Context, read string, s State) (string, error) { return read, do(ctx, s) })
+}
+
+// Backoff returns a second, doubled for each failure, but at most longest.
+func Backoff(failures int, longest time.Duration) time.Duration {
+	return min(time.Second<<min(max(failures, 0), 20), longest)
+}
+
+// advance applies an organization's rules to its next events until its turn is over, and returns its new progress.
+func (d *Dispatcher) advance(ctx context.Context, p Progress, s State) (Progress, error) {
+	rules, err := s.Rules(ctx, p.Organization)
+	if err != nil {
+		return p, err
+	}
+	events, err := d.feed.After(ctx, p.Organization, p.Cursor, pageSize)
+	if err != nil {
+		return p, err
+	}
+	done, over := 0, time.Now().Add(turnTime)
+	for done < len(events) && (done == 0 || time.Now().Before(over)) {
+		all, err := d.apply(ctx, &events[done], rules, over, s)
+		if err != nil {
+			return p, err
+		}
+		if !all {
+			break
+		}
+		p.Cursor = events[done].Cursor
+		done++
+	}
+	p.DueAt, p.Failures = time.Time{}, 0
+	if done < len(events) || done == pageSize {
+		p.DueAt = time.Now()
+	}
+	return p, nil
+}
+
+// apply notifies of an event by each rule that selects it and is not quiet about its subject. It reports false if the
+// turn is over before all rules are applied; at least one is.
+func (d *Dispatcher) apply(ctx context.Context, e *Event, rules []Rule, over time.Time, s State) (all bool, err error) {
+	notified := false
 	for i := range rules {
 		r := &rules[i]
 		if !r.Matches(e.Type, e.Data) {
@@ -152,19 +260,23 @@ func (d *Dispatcher) apply(ctx context.Context, e *Event, s State) error {
 		next := Notice{Organization: e.Organization, Rule: r.Name, Type: e.Type, Subject: e.Subject, Event: e.ID, At: e.RecordedAt}
 		last, err := s.Last(ctx, next)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if Done(last, next) || Silent(last, next, r.Quiet()) {
 			continue
 		}
+		if notified && !time.Now().Before(over) {
+			return false, nil
+		}
 		if err := d.notify(ctx, e, r); err != nil {
-			return err
+			return false, err
 		}
 		if err := s.Put(ctx, next); err != nil {
-			return err
+			return false, err
 		}
+		notified = true
 	}
-	return nil
+	return true, nil
 }
 
 // Done reports whether a rule was applied to an event before, in an attempt that ended before the event's other rules.

@@ -1,26 +1,17 @@
 package alert_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/houseevent"
-	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -182,165 +173,6 @@ func TestTextOfEachType(t *testing.T) {
 			t.Errorf("%s: a value is missing: %q, %q", e.Name, title, body)
 		}
 	}
-}
-
-// memory is all that a dispatcher needs.
-type memory struct {
-	mu        sync.Mutex
-	events    []alert.Event
-	rules     []alert.Rule
-	done      int
-	notices   map[string]alert.Notice
-	sent      []string
-	away      int // how many notifications fail
-	fails     int // the notification that fails after so many were sent, once
-	refuse    string
-	elsewhere bool
-}
-
-func (m *memory) After(_ context.Context, cursor string, limit int) (page []alert.Event, err error) {
-	done, _ := strconv.Atoi(cursor)
-	return m.events[done:min(done+limit, len(m.events))], nil
-}
-
-func (m *memory) Notify(_ context.Context, n alert.Notification) error {
-	if m.away > 0 {
-		m.away--
-		return errors.New("away")
-	}
-	if m.fails > 0 && len(m.sent) == m.fails {
-		m.fails = 0
-		return errors.New("away")
-	}
-	if n.To.Channel == m.refuse {
-		return fmt.Errorf("no such channel: %w", alert.ErrRefused)
-	}
-	m.sent = append(m.sent, fmt.Sprint(n.Organization, " ", n.To.Channel, " ", n.Title, " ", n.Key))
-	return nil
-}
-
-func (m *memory) Alone(ctx context.Context, do func(context.Context, string, alert.State) (string, error)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.elsewhere {
-		return nil
-	}
-	done, err := do(ctx, strconv.Itoa(m.done), m)
-	m.done, _ = strconv.Atoi(done)
-	return err
-}
-
-func (m *memory) Rules(_ context.Context, organization string) ([]alert.Rule, error) {
-	if organization != "acme" {
-		return nil, nil
-	}
-	return m.rules, nil
-}
-
-func (m *memory) Last(_ context.Context, n alert.Notice) (alert.Notice, error) {
-	return m.notices[n.Rule+n.Type+n.Subject], nil
-}
-
-func (m *memory) Put(_ context.Context, n alert.Notice) error {
-	m.notices[n.Rule+n.Type+n.Subject] = n
-	return nil
-}
-
-func (m *memory) Purge(context.Context, time.Time) error { return nil }
-
-// dispatch applies rules for a while, and returns "organization channel title" of what was sent.
-func (m *memory) dispatch(t *testing.T, within time.Duration) (sent []string) {
-	t.Helper()
-	d, err := alert.NewDispatcher(m, m, m, testkit.Logger(t), noop.NewMeterProvider().Meter(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	if err := d.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	keys := map[string]bool{}
-	for _, s := range m.sent {
-		at := strings.LastIndex(s, " ")
-		if keys[s[at:]] {
-			t.Errorf("key %s was used twice", s[at:])
-		}
-		keys[s[at:]], sent = true, append(sent, s[:at])
-	}
-	return sent
-}
-
-var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-func budget(number int, organization, subject string, percent float64, after time.Duration) alert.Event {
-	return alert.Event{
-		Cursor: strconv.Itoa(number), ID: fmt.Sprint("e", number), Organization: organization, Type: "switchyard.budget.threshold", Subject: subject,
-		Data: map[string]any{"percent": percent, "budget": "key", "subject": subject}, RecordedAt: began.Add(after),
-	}
-}
-
-func TestDispatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, away: 3, events: []alert.Event{
-			budget(1, "acme", "k1", 80, 0),
-			budget(2, "acme", "k1", 50, 0),              // another percentage
-			budget(3, "other", "k1", 80, 0),             // of another organization
-			budget(4, "acme", "k1", 80, 59*time.Minute), // too soon
-			budget(5, "acme", "k2", 80, 59*time.Minute), // another subject
-			budget(6, "acme", "k1", 80, 61*time.Minute), // late enough
-			{Cursor: "7", ID: "e7", Organization: "acme", Type: "switchyard.run.exhausted"},
-		}}
-		want := []string{
-			"acme in_app 80 % of a budget is spent (key k1)", "acme web_push 80 % of a budget is spent (key k1)",
-			"acme in_app 80 % of a budget is spent (key k2)", "acme web_push 80 % of a budget is spent (key k2)",
-			"acme in_app 80 % of a budget is spent (key k1)", "acme web_push 80 % of a budget is spent (key k1)",
-		}
-		if diff := cmp.Diff(want, m.dispatch(t, 10*time.Second)); diff != "" {
-			t.Errorf("sent (-want +got):\n%s", diff)
-		}
-		if m.done != 7 {
-			t.Errorf("done up to %d, want 7", m.done)
-		}
-		if sent := m.dispatch(t, 10*time.Second); len(sent) != len(want) {
-			t.Errorf("events are sent again: %q", sent)
-		}
-	})
-}
-
-// An event whose second rule failed continues there: the first rule's targets are not notified again.
-func TestInterruptedEventContinues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, second := rule(), rule()
-		second.Name = "second"
-		m := &memory{rules: []alert.Rule{first, second}, notices: map[string]alert.Notice{}, fails: 2, events: []alert.Event{
-			budget(1, "acme", "k1", 80, 0),
-		}}
-		if sent := m.dispatch(t, 5*time.Second); len(sent) != 4 || m.done != 1 {
-			t.Errorf("sent %q, done up to %d, want each of two rules' targets once", sent, m.done)
-		}
-	})
-}
-
-// A channel that notify refuses keeps neither the others nor later events from being notice.
-func TestDispatchOfRefusedChannels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, refuse: alert.InApp, events: []alert.Event{
-			budget(1, "acme", "k1", 80, 0), budget(2, "acme", "k2", 80, 0),
-		}}
-		if sent := m.dispatch(t, 3*time.Second); len(sent) != 2 || m.done != 2 {
-			t.Errorf("sent %q, done up to %d, want both pushes", sent, m.done)
-		}
-	})
-}
-
-func TestDispatchElsewhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, elsewhere: true, events: []alert.Event{budget(1, "acme", "k1", 80, 0)}}
-		if sent := m.dispatch(t, 3*time.Second); len(sent) != 0 {
-			t.Errorf("sent %q while another replica applies rules", sent)
-		}
-	})
 }
 
 func FuzzCheck(f *testing.F) {

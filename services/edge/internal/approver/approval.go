@@ -165,18 +165,13 @@ const (
 )
 
 // Retry returns the wait after a number of failures in a row.
-func Retry(failures int) time.Duration { return backoff(failures, maxRetry) }
+func Retry(failures int) time.Duration { return alert.Backoff(failures, maxRetry) }
 
 // Recheck returns the wait before an overdue approval is read again, after a number of reads that could not close it.
 // If open, it was still open at the gateway, whose clock may be behind; otherwise it could not be read.
 func Recheck(times int, open bool) time.Duration {
 	if open {
-		return backoff(times, maxRetry)
+		return alert.Backoff(times, maxRetry)
 	}
-	return backoff(times, maxCheck)
-}
-
-// backoff returns a second, doubled for each failure, but at most longest.
-func backoff(failures int, longest time.Duration) time.Duration {
-	return min(time.Second<<min(max(failures, 0), 20), longest)
+	return alert.Backoff(times, maxCheck)
 }

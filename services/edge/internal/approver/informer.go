@@ -148,7 +148,7 @@ func (i *Informer) round(ctx context.Context) error {
 // follow reads a page of events.
 func (i *Informer) follow(ctx context.Context, limit int) (read int, err error) {
 	err = i.store.Alone(ctx, func(ctx context.Context, done string, s State) (string, error) {
-		events, err := i.feed.After(ctx, done, limit)
+		events, err := i.feed.After(ctx, "", done, limit)
 		if err != nil {
 			return done, err
 		}

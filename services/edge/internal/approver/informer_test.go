@@ -58,7 +58,7 @@ func newMemory() *memory {
 	}
 }
 
-func (m *memory) After(_ context.Context, cursor string, limit int) ([]alert.Event, error) {
+func (m *memory) After(_ context.Context, _, cursor string, limit int) ([]alert.Event, error) {
 	done, _ := strconv.Atoi(cursor)
 	return m.events[done:min(done+limit, len(m.events))], nil
 }

@@ -96,9 +96,11 @@ var alertCursor = cursor{
 }
 
 // Alone implements alert.Store.
-func (a *Alerts) Alone(ctx context.Context, do func(ctx context.Context, done string, s alert.State) (string, error)) error {
-	err := alone(ctx, a.pool, alertCursor, func(ctx context.Context, done string, q *dbsql.Queries) (string, error) {
-		return do(ctx, done, alertState{q})
+func (a *Alerts) Alone(
+	ctx context.Context, do func(ctx context.Context, read string, s alert.State) (string, error),
+) error {
+	err := alone(ctx, a.pool, alertCursor, func(ctx context.Context, read string, q *dbsql.Queries) (string, error) {
+		return do(ctx, read, alertState{q})
 	})
 	if err != nil {
 		return fmt.Errorf("apply alert rules: %w", err)
@@ -114,7 +116,7 @@ func (a *Alerts) Purge(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// alertState implements alert.State.
+// alertState implements alert.State. What it writes does not end with the context of the calls that were made before.
 type alertState struct{ q *dbsql.Queries }
 
 func (s alertState) Rules(ctx context.Context, organization string) ([]alert.Rule, error) {
@@ -123,6 +125,48 @@ func (s alertState) Rules(ctx context.Context, organization string) ([]alert.Rul
 		return nil, err
 	}
 	return alert.Decode(text)
+}
+
+func (s alertState) Wait(ctx context.Context, before map[string]string, now time.Time) error {
+	p := dbsql.AlertsWaitParams{Now: now}
+	for organization, cursor := range before {
+		p.OrganizationIds, p.Cursors = append(p.OrganizationIds, organization), append(p.Cursors, cursor)
+	}
+	if err := s.q.AlertsWait(context.WithoutCancel(ctx), p); err != nil {
+		return fmt.Errorf("alerts wait: %w", err)
+	}
+	return nil
+}
+
+func (s alertState) Next(ctx context.Context, now time.Time) (alert.Progress, bool, error) {
+	row, err := s.q.NextAlerts(ctx, now)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return alert.Progress{}, false, nil
+	}
+	if err != nil {
+		return alert.Progress{}, false, fmt.Errorf("next alerts: %w", err)
+	}
+	return alert.Progress{
+		Organization: row.OrganizationID, Cursor: row.Cursor, DueAt: row.DueAt, Failures: int(row.Failures),
+	}, true, nil
+}
+
+func (s alertState) Save(ctx context.Context, p alert.Progress) error {
+	err := s.q.SaveAlertProgress(context.WithoutCancel(ctx), dbsql.SaveAlertProgressParams{
+		Cursor: p.Cursor, DueAt: null(p.DueAt), Failures: int32(p.Failures), OrganizationID: p.Organization,
+	})
+	if err != nil {
+		return fmt.Errorf("save progress of alerts: %w", err)
+	}
+	return nil
+}
+
+func (s alertState) Postpone(ctx context.Context, organization string, due time.Time) error {
+	p := dbsql.PostponeAlertsParams{DueAt: due, OrganizationID: organization}
+	if err := s.q.PostponeAlerts(context.WithoutCancel(ctx), p); err != nil {
+		return fmt.Errorf("postpone alerts: %w", err)
+	}
+	return nil
 }
 
 func (s alertState) Last(ctx context.Context, n alert.Notice) (alert.Notice, error) {
@@ -138,7 +182,7 @@ func (s alertState) Last(ctx context.Context, n alert.Notice) (alert.Notice, err
 }
 
 func (s alertState) Put(ctx context.Context, n alert.Notice) error {
-	err := s.q.PutAlert(ctx, dbsql.PutAlertParams{
+	err := s.q.PutAlert(context.WithoutCancel(ctx), dbsql.PutAlertParams{
 		OrganizationID: n.Organization, Rule: n.Rule, Type: n.Type, Subject: n.Subject, EventID: n.Event, SentAt: n.At,
 	})
 	if err != nil {

@@ -60,9 +60,9 @@ func TestAlertsAlone(t *testing.T) {
 	store := postgres.NewAlerts(pool)
 	notice := alert.Notice{Organization: "acme", Rule: "spend", Type: "switchyard.a", Subject: "s", Event: "e1", At: time.Now().UTC().Truncate(time.Microsecond)}
 	failure := errors.New("notify is away")
-	err := store.Alone(t.Context(), func(ctx context.Context, done string, s alert.State) (string, error) {
-		if done != "" {
-			t.Errorf("begins after %q", done)
+	err := store.Alone(t.Context(), func(ctx context.Context, read string, s alert.State) (string, error) {
+		if read != "" {
+			t.Errorf("begins after %q", read)
 		}
 		if err := store.Alone(ctx, func(context.Context, string, alert.State) (string, error) {
 			t.Error("a second replica applies rules at the same time")
@@ -81,13 +81,13 @@ func TestAlertsAlone(t *testing.T) {
 	if !errors.Is(err, failure) {
 		t.Fatalf("err = %v", err)
 	}
-	err = store.Alone(t.Context(), func(ctx context.Context, done string, s alert.State) (string, error) {
+	err = store.Alone(t.Context(), func(ctx context.Context, read string, s alert.State) (string, error) {
 		last, err := s.Last(ctx, alert.Notice{Organization: "acme", Rule: "spend", Type: "switchyard.a", Subject: "s"})
 		last.At = last.At.UTC()
-		if diff := cmp.Diff(notice, last); err != nil || diff != "" || done != "c7" {
-			t.Errorf("done up to %q, %v; last (-want +got):\n%s", done, err, diff)
+		if diff := cmp.Diff(notice, last); err != nil || diff != "" || read != "c7" {
+			t.Errorf("read up to %q, %v; last (-want +got):\n%s", read, err, diff)
 		}
-		return done, nil
+		return read, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,5 +97,84 @@ func TestAlertsAlone(t *testing.T) {
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM alert_notice"); n != 0 {
 		t.Errorf("%d rows are left", n)
+	}
+}
+
+// putRules gives organizations a rule that selects all events.
+func putRules(t *testing.T, store *postgres.Alerts, organizations ...string) {
+	t.Helper()
+	by := alert.Author{Name: "olga", At: time.Now()}
+	rules := []alert.Rule{{
+		Name: "all", Types: []string{"switchyard.*"}, To: []alert.Target{{Channel: alert.InApp}, {Channel: alert.Slack}},
+	}}
+	for _, organization := range organizations {
+		if err := alert.NewRules(store).Set(t.Context(), by, organization, rules); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Organizations take turns by the time since which they are due. Each has one record, however many of its events wait;
+// an organization without rules has none.
+func TestProgressOfAlerts(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store, now := postgres.NewAlerts(pool), time.Now().UTC().Truncate(time.Microsecond)
+	putRules(t, store, "acme", "busy", "calm")
+	state := func(do func(ctx context.Context, s alert.State) error) {
+		t.Helper()
+		err := store.Alone(t.Context(), func(ctx context.Context, read string, s alert.State) (string, error) {
+			return read, do(ctx, s)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func(at time.Time, want alert.Progress) {
+		t.Helper()
+		state(func(ctx context.Context, s alert.State) error {
+			p, found, err := s.Next(ctx, at)
+			p.DueAt = p.DueAt.UTC()
+			if diff := cmp.Diff(want, p); diff != "" && (found || want != (alert.Progress{})) {
+				t.Errorf("next (-want +got):\n%s", diff)
+			}
+			return err
+		})
+	}
+	state(func(ctx context.Context, s alert.State) error {
+		return errors.Join(
+			s.Wait(ctx, map[string]string{"busy": "c1", "none": "c2"}, now),
+			s.Wait(ctx, map[string]string{"busy": "c3", "acme": "c4"}, now.Add(time.Second)),
+			s.Wait(ctx, map[string]string{"busy": "c5", "acme": "c6", "calm": "c7"}, now.Add(2*time.Second)),
+		)
+	})
+	later := now.Add(time.Minute)
+	next(now.Add(-time.Microsecond), alert.Progress{})
+	next(later, alert.Progress{Organization: "busy", Cursor: "c1", DueAt: now})
+	state(func(ctx context.Context, s alert.State) error {
+		return s.Save(ctx, alert.Progress{Organization: "busy", Cursor: "c3", DueAt: later}) // Events wait after its turn.
+	})
+	next(later, alert.Progress{Organization: "acme", Cursor: "c4", DueAt: now.Add(time.Second)})
+	state(func(ctx context.Context, s alert.State) error {
+		return s.Postpone(ctx, "acme", later.Add(time.Second))
+	})
+	next(later, alert.Progress{Organization: "calm", Cursor: "c7", DueAt: now.Add(2 * time.Second)})
+	state(func(ctx context.Context, s alert.State) error {
+		return s.Save(ctx, alert.Progress{Organization: "calm", Cursor: "c8"}) // No event waits.
+	})
+	next(later, alert.Progress{Organization: "busy", Cursor: "c3", DueAt: later})
+	if err := store.Delete(t.Context(), "busy", alert.Author{Name: "olga", At: now}); err != nil {
+		t.Fatal(err)
+	}
+	next(later, alert.Progress{})
+	again := later.Add(time.Second)
+	next(again, alert.Progress{Organization: "acme", Cursor: "c4", DueAt: again, Failures: 1})
+	state(func(ctx context.Context, s alert.State) error {
+		return s.Wait(ctx, map[string]string{"acme": "c9", "calm": "c9"}, now) // The position and the backoff stay.
+	})
+	next(later, alert.Progress{Organization: "calm", Cursor: "c8", DueAt: now})
+	rows := testkit.Value[[]string](t, pool,
+		"SELECT array_agg(concat_ws(' ', organization_id, cursor, failures) ORDER BY organization_id) FROM alert_progress")
+	if diff := cmp.Diff([]string{"acme c4 1", "calm c8 0"}, rows); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }

@@ -35,7 +35,7 @@ type outside struct {
 	lose     func() // is called amid every third call of notify
 }
 
-func (o *outside) After(_ context.Context, cursor string, limit int) ([]alert.Event, error) {
+func (o *outside) After(_ context.Context, _, cursor string, limit int) ([]alert.Event, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	done, _ := strconv.Atoi(cursor)

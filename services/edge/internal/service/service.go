@@ -49,7 +49,7 @@ func New(transport http.RoundTripper, webhook, notify *url.URL, token secret.Fil
 }
 
 // After implements alert.Feed.
-func (c *Client) After(ctx context.Context, cursor string, limit int) ([]alert.Event, error) {
+func (c *Client) After(ctx context.Context, organization, cursor string, limit int) ([]alert.Event, error) {
 	query := url.Values{"cursor": {cursor}, "limit": {strconv.Itoa(limit)}}
 	var page struct {
 		Events []struct {
@@ -66,7 +66,7 @@ func (c *Client) After(ctx context.Context, cursor string, limit int) ([]alert.E
 	}
 	to := c.webhook.JoinPath(eventsPath)
 	to.RawQuery = query.Encode()
-	if _, err := c.call(ctx, http.MethodGet, to, "", nil, &page); err != nil {
+	if _, err := c.call(ctx, http.MethodGet, to, organization, nil, &page); err != nil {
 		return nil, fmt.Errorf("events of webhook-egress: %w", err)
 	}
 	events := make([]alert.Event, len(page.Events))

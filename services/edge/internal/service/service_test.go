@@ -62,7 +62,7 @@ func TestAfter(t *testing.T) {
 	s, client := newClient(t)
 	s.text = `{"events":[{"cursor":"c8","organization_id":"acme","owner_id":"","recorded_at":"2026-01-02T03:04:05Z",
 		"cloud_event":{"specversion":"1.0","id":"e1","source":"/switchyard/gateway","type":"switchyard.budget.threshold","subject":"key/k","data":{"percent":80}}}]}`
-	events, err := client.After(t.Context(), "c7", 50)
+	events, err := client.After(t.Context(), "", "c7", 50)
 	want := []alert.Event{{
 		Cursor: "c8", ID: "e1", Organization: "acme", Type: "switchyard.budget.threshold", Subject: "key/k",
 		Data: map[string]any{"percent": 80.0}, RecordedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -73,9 +73,12 @@ func TestAfter(t *testing.T) {
 	if s.asked != "GET /v1/house/events?cursor=c7&limit=50 " || s.header.Get("Authorization") != "Bearer canary-token" || s.header.Get("X-Organization-Id") != "" {
 		t.Errorf("asked %s with %v", s.asked, s.header)
 	}
+	if _, err := client.After(t.Context(), "acme", "c7", 50); err != nil || s.header.Get("X-Organization-Id") != "acme" {
+		t.Errorf("%v; an organization's events were asked for with %v", err, s.header)
+	}
 	for _, answer := range []string{"", "[]", `{"events":[{"cursor":8}]}`} {
 		s.text = answer
-		if events, err := client.After(t.Context(), "c7", 50); err == nil {
+		if events, err := client.After(t.Context(), "", "c7", 50); err == nil {
 			t.Errorf("the answer %q gives %v", answer, events)
 		}
 	}

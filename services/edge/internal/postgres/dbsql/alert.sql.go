@@ -10,6 +10,26 @@ import (
 	"time"
 )
 
+const alertsWait = `-- name: AlertsWait :exec
+INSERT INTO alert_progress (organization_id, cursor, due_at)
+SELECT r.organization_id, e.cursor, $1::timestamptz
+FROM (SELECT unnest($2::text[]) AS organization_id, unnest($3::text[]) AS cursor) AS e
+JOIN alert_rules AS r ON r.organization_id = e.organization_id
+ON CONFLICT (organization_id) DO UPDATE SET due_at = coalesce(alert_progress.due_at, excluded.due_at)
+`
+
+type AlertsWaitParams struct {
+	Now             time.Time
+	OrganizationIds []string
+	Cursors         []string
+}
+
+// AlertsWait makes organizations due that have rules. An organization without progress begins at its cursor.
+func (q *Queries) AlertsWait(ctx context.Context, arg AlertsWaitParams) error {
+	_, err := q.db.Exec(ctx, alertsWait, arg.Now, arg.OrganizationIds, arg.Cursors)
+	return err
+}
+
 const deleteAlertRules = `-- name: DeleteAlertRules :execrows
 DELETE FROM alert_rules WHERE organization_id = $1
 `
@@ -66,7 +86,7 @@ const lockAlertCursor = `-- name: LockAlertCursor :one
 SELECT cursor FROM alert_cursor FOR UPDATE SKIP LOCKED
 `
 
-// LockAlertCursor lets one replica apply rules at a time; the others get no row.
+// LockAlertCursor lets one replica at a time follow events and apply rules; the others get no row.
 func (q *Queries) LockAlertCursor(ctx context.Context) (string, error) {
 	row := q.db.QueryRow(ctx, lockAlertCursor)
 	var cursor string
@@ -80,6 +100,46 @@ UPDATE alert_cursor SET cursor = $1
 
 func (q *Queries) MoveAlertCursor(ctx context.Context, cursor string) error {
 	_, err := q.db.Exec(ctx, moveAlertCursor, cursor)
+	return err
+}
+
+const nextAlerts = `-- name: NextAlerts :one
+SELECT organization_id, cursor, due_at::timestamptz AS due_at, failures FROM alert_progress
+WHERE due_at <= $1::timestamptz ORDER BY due_at, organization_id LIMIT 1
+`
+
+type NextAlertsRow struct {
+	OrganizationID string
+	Cursor         string
+	DueAt          time.Time
+	Failures       int32
+}
+
+// NextAlerts takes turns by organization, since an organization whose events wait after its turn is due last.
+func (q *Queries) NextAlerts(ctx context.Context, now time.Time) (NextAlertsRow, error) {
+	row := q.db.QueryRow(ctx, nextAlerts, now)
+	var i NextAlertsRow
+	err := row.Scan(
+		&i.OrganizationID,
+		&i.Cursor,
+		&i.DueAt,
+		&i.Failures,
+	)
+	return i, err
+}
+
+const postponeAlerts = `-- name: PostponeAlerts :exec
+UPDATE alert_progress SET due_at = $1::timestamptz, failures = failures + 1
+WHERE organization_id = $2
+`
+
+type PostponeAlertsParams struct {
+	DueAt          time.Time
+	OrganizationID string
+}
+
+func (q *Queries) PostponeAlerts(ctx context.Context, arg PostponeAlertsParams) error {
+	_, err := q.db.Exec(ctx, postponeAlerts, arg.DueAt, arg.OrganizationID)
 	return err
 }
 
@@ -134,5 +194,27 @@ type PutAlertRulesParams struct {
 
 func (q *Queries) PutAlertRules(ctx context.Context, arg PutAlertRulesParams) error {
 	_, err := q.db.Exec(ctx, putAlertRules, arg.OrganizationID, arg.Rules)
+	return err
+}
+
+const saveAlertProgress = `-- name: SaveAlertProgress :exec
+UPDATE alert_progress SET cursor = $1, due_at = $2, failures = $3
+WHERE organization_id = $4
+`
+
+type SaveAlertProgressParams struct {
+	Cursor         string
+	DueAt          *time.Time
+	Failures       int32
+	OrganizationID string
+}
+
+func (q *Queries) SaveAlertProgress(ctx context.Context, arg SaveAlertProgressParams) error {
+	_, err := q.db.Exec(ctx, saveAlertProgress,
+		arg.Cursor,
+		arg.DueAt,
+		arg.Failures,
+		arg.OrganizationID,
+	)
 	return err
 }
