@@ -96,6 +96,10 @@ func refusals() map[string]providertest.Refusal {
 	row := func(status int, class apierr.Class, code string) providertest.Refusal {
 		return providertest.Refusal{Status: status, Want: provider.Error{Class: class, Code: code}}
 	}
+	lacking := func(r providertest.Refusal) providertest.Refusal {
+		r.Want.Unsupported = true
+		return r
+	}
 	after := func(value string, wait time.Duration, r providertest.Refusal) providertest.Refusal {
 		r.Header, r.Want.RetryAfter = http.Header{"Retry-After": {value}}, wait
 		return r
@@ -138,7 +142,7 @@ func refusals() map[string]providertest.Refusal {
 		"should_not_retry": withRetry(false, row(500, apierr.ClassServerError, "api_error")),
 
 		"invalid_request":    saying("messages: at least one message is required", row(400, apierr.ClassPolicy, "invalid_request_error")),
-		"max_tokens_field":   row(400, apierr.ClassPolicy, "invalid_request_error"),
+		"max_tokens_field":   lacking(row(400, apierr.ClassPolicy, "invalid_request_error")),
 		"image_too_large":    row(400, apierr.ClassPolicy, "invalid_request_error"),
 		"unknown_type":       row(400, apierr.ClassPolicy, "a_type_to_come"),
 		"rate_limit_of_long": row(429, apierr.ClassRateLimit, "rate_limit_error"),

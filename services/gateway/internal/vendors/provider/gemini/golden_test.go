@@ -85,6 +85,10 @@ func refusals() map[string]providertest.Refusal {
 	row := func(status int, class apierr.Class, code string) providertest.Refusal {
 		return providertest.Refusal{Status: status, Want: provider.Error{Class: class, Code: code}}
 	}
+	lacking := func(r providertest.Refusal) providertest.Refusal {
+		r.Want.Unsupported = true
+		return r
+	}
 	after := func(wait time.Duration, r providertest.Refusal) providertest.Refusal {
 		r.Want.RetryAfter = wait
 		return r
@@ -119,7 +123,7 @@ func refusals() map[string]providertest.Refusal {
 
 		"invalid":       row(400, apierr.ClassPolicy, "INVALID_ARGUMENT"),
 		"no_signature":  row(400, apierr.ClassPolicy, "INVALID_ARGUMENT"),
-		"unknown_field": row(400, apierr.ClassPolicy, "INVALID_ARGUMENT"),
+		"unknown_field": lacking(row(400, apierr.ClassPolicy, "INVALID_ARGUMENT")),
 		"not_found":     row(404, apierr.ClassPolicy, "NOT_FOUND"),
 		"overflow":      row(400, apierr.ClassContextOverflow, "INVALID_ARGUMENT"),
 		"payload":       row(400, apierr.ClassContextOverflow, "INVALID_ARGUMENT"),
