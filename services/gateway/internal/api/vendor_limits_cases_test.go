@@ -33,7 +33,8 @@ func TestLimitsOfSampling(t *testing.T) {
 	eachLimit(t, b, question{temperature: "0.3", topP: "0.5"}, func(e *exchange) {
 		temperature := strings.Contains(e.sent, `"temperature":0.3`)
 		topP := strings.Contains(e.sent, `"top_p":0.5`) || strings.Contains(e.sent, `"topP":0.5`)
-		none, one := e.is("claude-sonnet-5", "opus-4-7", "gpt-5"), e.is("sonnet-4-5", "opus-4-1")
+		none := e.is("claude-sonnet-5", "opus-4-7", "o4-mini", "search-preview") || e.model == "gpt-5"
+		one := e.is("sonnet-4-5", "opus-4-1")
 		if e.status != 200 || temperature == none || topP != (!none && !one) || e.names("temperature") != none || e.names("top_p") != (none || one) {
 			e.t.Errorf("temperature %v, top_p %v", temperature, topP)
 		}
@@ -45,7 +46,7 @@ func TestLimitsOfBlanks(t *testing.T) {
 	b := limitsBench(t)
 	eachLimit(t, b, question{stop: `["\n"]`, system: " "}, func(e *exchange) {
 		stopped := strings.Contains(e.sent, `["\n"]`)
-		if want := e.is("gpt-4o", "nova"); e.status != 200 || stopped != want || e.names("stop") == want {
+		if want := e.is("gpt-4o", "gpt-5-chat", "nova"); e.status != 200 || stopped != want || e.names("stop") == want {
 			e.t.Errorf("stop is sent: %v, want %v", stopped, want)
 		}
 		if e.claude() && (strings.Contains(e.sent, `"text":" "`) || e.has("system")) {
@@ -178,4 +179,41 @@ func TestLimitsOfReasoning(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An effort reaches the models that reason. For other models the answer names it as ignored.
+func TestLimitsOfEfforts(t *testing.T) {
+	b := limitsBench(t)
+	eachLimit(t, b, question{effort: "high", maxTokens: "9000"}, func(e *exchange) {
+		thinks := strings.Contains(e.sent, `"thinking`) || strings.Contains(e.sent, `"reasoning_effort"`) || strings.Contains(e.sent, `"effort"`)
+		want := !e.is("gpt-4o", "gpt-5-chat", "flash-image", "nova")
+		if e.status != 200 || thinks != want || e.names("reasoning") == want {
+			e.t.Errorf("reasoning is sent: %v, want %v", thinks, want)
+		}
+	})
+}
+
+// Gemini before 3 answers 400 to functions with a form of the answer: any object is asked for by an instruction, and a
+// strict schema is refused.
+func TestLimitsOfFormatsWithFunctions(t *testing.T) {
+	b := limitsBench(t)
+	const closed = `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`
+	eachLimit(t, b, question{tool: "f", schema: closed}, func(e *exchange) {
+		refused := e.is("gemini-2.5", "opus-4-2025", "nova")
+		if refused != (e.status == 400 && e.sent == "") || !refused && e.status != 200 {
+			e.t.Errorf("want a refusal: %v", refused)
+		}
+	})
+	eachLimit(t, b, question{tool: "f", object: true}, func(e *exchange) {
+		instructed := strings.Contains(gjson.Get(e.sent, "system").Raw+gjson.Get(e.sent, "systemInstruction").Raw, "one JSON object")
+		typed := strings.Contains(e.sent, `"responseMimeType":"application/json"`) || strings.Contains(e.sent, `"type":"json_object"`)
+		if want := e.is("gemini-3") || e.dialect == "openai"; e.status != 200 || typed != want || instructed == want {
+			e.t.Errorf("a form is sent: %v, an instruction: %v", typed, instructed)
+		}
+	})
+	eachLimit(t, b, question{object: true}, func(e *exchange) {
+		if typed := strings.Contains(e.sent, `"responseMimeType":"application/json"`); typed != e.is("gemini") {
+			e.t.Errorf("a form is sent: %v", typed)
+		}
+	})
 }

@@ -17,10 +17,12 @@ import (
 // limited lists models that differ in their limits, by dialect. The dialect's provider has the dialect's name. Every
 // dialect that chats has some models here.
 var limited = map[string][]string{
-	"openai":    {"gpt-4o", "gpt-5"},
+	"openai": {
+		"gpt-4o", "gpt-5", "gpt-5-chat-latest", "gpt-4o-search-preview", "ft:o4-mini-2025-04-16:org::id",
+	},
 	"anthropic": {"claude-sonnet-5", "claude-sonnet-4-5-20250929", "claude-opus-4-20250514"},
 	"bedrock":   {"us.anthropic.claude-opus-4-7", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"},
-	"gemini":    {"gemini-3-flash"},
+	"gemini":    {"gemini-3-flash", "gemini-2.5-flash", "gemini-2.5-flash-image"},
 	"vertex":    {"claude-opus-4-1@20250805", "claude-sonnet-5", "gemini-2.5-flash"},
 }
 
@@ -50,7 +52,9 @@ type question struct {
 	tool, parameters       string
 	strict, called, forced bool
 	schema                 string
-	document, data         string
+	// object asks for any JSON object as the answer.
+	object         bool
+	document, data string
 }
 
 // member returns a JSON member with a trailing comma; empty without a value.
@@ -83,8 +87,8 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 		content := when(q.called, `{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"`+q.tool+`","input":{}}]},`+
 			`{"role":"user","content":[{"type":"text","text":"notice"},{"type":"tool_result","tool_use_id":"c1","content":"result"}]}`) +
 			when(!q.called, `{"role":"user","content":"u"}`) + when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
-		if q.document != "" {
-			return "", "" // This face has another source for texts, and none for other types.
+		if q.document != "" || q.object {
+			return "", "" // This face has another source for texts, none for other types, and no form for any object.
 		}
 		return messagesPath, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"max_tokens":%s,%s%s%s%s%s%s%s%s"messages":[%s]}`, model, or(q.maxTokens, "9000"),
 			member("temperature", q.temperature), member("top_p", q.topP), member("stop_sequences", q.stop), member("system", quoted(q.system)),
@@ -103,7 +107,8 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 		return responsesPath, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"store":false,%s%s%s%s%s%s%s%s"input":[%s]}`, model,
 			member("temperature", q.temperature), member("top_p", q.topP), member("max_output_tokens", q.maxTokens), member("instructions", quoted(q.system)),
 			when(q.effort != "", fmt.Sprintf(`"reasoning":{"effort":%q},`, q.effort)),
-			when(q.schema != "", `"text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":`+q.schema+`}},`),
+			when(q.schema != "", `"text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":`+q.schema+`}},`)+
+				when(q.object, `"text":{"format":{"type":"json_object"}},`),
 			when(q.tool != "", fmt.Sprintf(`"tools":[{"type":"function","name":%q,"strict":%v,"parameters":%s}],`, q.tool, q.strict, or(q.parameters, "{}"))),
 			when(q.forced, fmt.Sprintf(`"tool_choice":{"type":"function","name":%q},`, q.tool)), content)
 	},
@@ -116,7 +121,8 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 			return "", "" // Google's form has nothing strict.
 		}
 		settings := strings.TrimSuffix(member("temperature", q.temperature)+member("topP", q.topP)+member("maxOutputTokens", q.maxTokens)+member("stopSequences", q.stop)+
-			when(q.effort != "", fmt.Sprintf(`"thinkingConfig":{"thinkingLevel":%q},`, strings.ToUpper(q.effort))), ",")
+			when(q.effort != "", fmt.Sprintf(`"thinkingConfig":{"thinkingLevel":%q},`, strings.ToUpper(q.effort)))+
+			when(q.object, `"responseMimeType":"application/json",`), ",")
 		return "/v1beta/models/" + model + ":generateContent", fmt.Sprintf(`{"switchyard":{"allow_substitution":false},%s%s%s"generationConfig":{%s},"contents":[%s]}`,
 			when(q.system != "", `"systemInstruction":{"parts":[{"text":`+quoted(q.system)+`}]},`),
 			when(q.tool != "", fmt.Sprintf(`"tools":[{"functionDeclarations":[{"name":%q,"parametersJsonSchema":%s}]}],`, q.tool, or(q.parameters, "{}"))),
@@ -138,6 +144,7 @@ func (q *question) chat(notice string) string {
 		when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
 	return member("temperature", q.temperature) + member("top_p", q.topP) + member("max_tokens", q.maxTokens) + member("stop", q.stop) +
 		when(q.schema != "", `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":`+q.schema+`}},`) +
+		when(q.object, `"response_format":{"type":"json_object"},`) +
 		when(q.tool != "", fmt.Sprintf(`"tools":[{"type":"function","function":{"name":%q,"strict":%v,"parameters":%s}}],`, q.tool, q.strict, or(q.parameters, "{}"))) +
 		when(q.forced, fmt.Sprintf(`"tool_choice":{"type":"function","function":{"name":%q}},`, q.tool)) + `"messages":[` + content + `]`
 }

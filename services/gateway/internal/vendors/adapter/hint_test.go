@@ -76,6 +76,8 @@ func TestHintsAreSent(t *testing.T) {
 		{"openai", "https://api.mistral.ai", "mistral-large", usual &^ provider.HintSeed},
 		{"openai", "https://mine.openai.azure.com/openai/v1", "gpt-4o", usual},
 		{"openai", "https://api.openai.com", "gpt-4o", usual | whose},
+		{"openai", "https://api.openai.com", "gpt-4o-search-preview", usual&^provider.HintPenalties | whose},
+		{"openai", "https://api.openai.com", "ft:o4-mini-2025-04-16:org::id", usual&^provider.HintPenalties&^provider.HintOneCall | whose},
 		{"openai", "https://api.openai.com", "o4-mini", usual&^provider.HintPenalties&^provider.HintOneCall | whose},
 		{"openai", "https://openrouter.ai/api/v1", "openai/o3-mini", usual&^provider.HintPenalties&^provider.HintOneCall | open | provider.HintReasoning},
 		{"openai", "https://api.openai.com", "gpt-5.1", usual&^provider.HintPenalties | whose | provider.HintVerbosity},

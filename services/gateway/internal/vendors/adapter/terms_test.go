@@ -37,6 +37,10 @@ func TestTermsOfModels(t *testing.T) {
 		{"openai", "gpt-5", provider.SamplingDefault, 64, false},
 		{"openai", "gpt-5-chat-latest", provider.SamplingAny, 64, false},
 		{"openai", "openai/gpt-5.4-mini", provider.SamplingDefault, 64, false},
+		{"openai", "ft:o4-mini-2025-04-16:org::id", provider.SamplingDefault, 64, false},
+		{"openai", "ft:gpt-4o-2024-08-06:org::id", provider.SamplingAny, 64, false},
+		{"openai", "gpt-4o-search-preview", provider.SamplingDefault, 64, false},
+		{"openai", "openai/gpt-4o-mini-search-preview-2025-03-11", provider.SamplingDefault, 64, false},
 		{"openai", "gpt-oss-120b", provider.SamplingAny, 64, false},
 		{"openai", "deepseek-reasoner", provider.SamplingAny, 64, false},
 	} {

@@ -19,13 +19,6 @@ type outputFormat struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// Instructions for formats that the dialect has no setting for. A code fence would make the answer's text more than
-// JSON.
-const (
-	askForObject = "Answer with one JSON object and nothing else: no Markdown, no code fence."
-	askForSchema = "Answer with one JSON value that matches this JSON schema, and nothing else: no Markdown, no code fence.\n"
-)
-
 // Format is the form of an answer.
 type Format struct {
 	// Schema constrains the answer's text to JSON of the schema; nil for no constraint. Name and Description are its own,
@@ -84,7 +77,7 @@ func FormatOf(format json.RawMessage) (form Format, err error) {
 	case f.Type == "" || f.Type == "text":
 		return form, nil
 	case f.Type == "json_object":
-		form.ask(askForObject)
+		form.ask(provider.AskForJSON(nil))
 	case f.Type != "json_schema":
 		return form, provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
 	case len(wanted.Schema) == 0:
@@ -95,7 +88,7 @@ func FormatOf(format json.RawMessage) (form Format, err error) {
 			return form, err
 		}
 	default:
-		form.ask(askForSchema + string(wanted.Schema))
+		form.ask(provider.AskForJSON(wanted.Schema))
 	}
 	if f.JSONSchema.Description != "" {
 		form.ask("The answer is: " + f.JSONSchema.Description)

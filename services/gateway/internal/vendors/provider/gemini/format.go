@@ -7,8 +7,17 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/schema"
 )
 
-// encodeFormat requests JSON, with a schema if there is one.
-func (r *request) encodeFormat(g *generationConfig, format json.RawMessage) error {
+// joinsFormats reports whether a model takes functions and a form of the answer in one request. Models before Gemini 3
+// don't. Source: Gemini API, "Structured outputs", "Structured outputs with tools".
+func joinsFormats(model string) bool {
+	v := versionOf(model)
+	return v == 0 || v >= firstLevels
+}
+
+// encodeFormat requests JSON, with a schema if there is one. A model that takes no form with functions is asked by an
+// instruction, but never for a strict schema.
+func (r *request) encodeFormat(g *generationConfig, chat *provider.Chat) error {
+	format := chat.ResponseFormat
 	if len(format) == 0 {
 		return nil
 	}
@@ -23,27 +32,30 @@ func (r *request) encodeFormat(g *generationConfig, format json.RawMessage) erro
 	if err := json.Unmarshal(format, &f); err != nil {
 		return invalid("response_format: is not valid", err)
 	}
-	switch f.Type {
-	case "", "text":
+	wanted, joined := f.JSONSchema, len(chat.Tools) == 0 || joinsFormats(chat.Model)
+	switch {
+	case f.Type == "", f.Type == "text":
 		return nil
-	case "json_object":
-		g.ResponseType = "application/json"
-		return nil
-	case "json_schema":
-	default:
+	case f.Type == "json_object":
+		wanted.Schema, wanted.Description = nil, ""
+	case f.Type != "json_schema":
 		return provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
-	}
-	wanted := f.JSONSchema
-	if len(wanted.Schema) == 0 {
+	case len(wanted.Schema) == 0:
 		return invalid("response_format.json_schema.schema: is required", nil)
-	}
-	if wanted.Strict {
+	case wanted.Strict && !joined:
+		return provider.Unsupported("response_format.json_schema.strict",
+			"this model enforces no schema of the answer if it may call functions")
+	case wanted.Strict:
 		var err error
 		if wanted.Schema, err = schema.Gemini.Convert("response_format.json_schema.schema", wanted.Schema); err != nil {
 			return err
 		}
 	}
-	g.ResponseType, g.ResponseSchema = "application/json", wanted.Schema
+	if joined {
+		g.ResponseType, g.ResponseSchema = "application/json", wanted.Schema
+	} else {
+		r.join("", []part{{Text: provider.AskForJSON(wanted.Schema)}})
+	}
 	if wanted.Description != "" {
 		r.join("", []part{{Text: "The answer is: " + wanted.Description}})
 	}

@@ -197,6 +197,9 @@ func TestUnsupported(t *testing.T) {
 	for want, chat := range map[string]*provider.Chat{
 		"messages[].name: ":      {Messages: message(provider.RoleUser, provider.Part{Text: "a"})},
 		"response_format.type: ": {ResponseFormat: []byte(`{"type":"grammar"}`)},
+		"response_format.json_schema.strict: ": {
+			Model: "gemini-2.5-flash", Tools: []provider.Tool{{Name: "a"}}, ResponseFormat: schema(`{}`).ResponseFormat,
+		},
 		"messages[].content: this provider accepts images as data:":       {Messages: message(provider.RoleSystem, provider.Part{ImageURL: "https://a.example/a.png"})[:0:0]},
 		"messages[].content: this provider accepts no images":             {Messages: message(provider.RoleTool, provider.Part{ImageURL: "data:image/png;base64,aQ=="})},
 		"messages[].content: this provider accepts no documents but":      {Messages: message(provider.RoleTool, provider.Part{File: &provider.File{URL: "data:application/pdf;base64,JVBERg=="}})},

@@ -29,14 +29,17 @@ func versionOf(model string) int {
 	return 10*major + minor
 }
 
-// Versions from which models think, and take a level.
+// Versions from which models think, and those from which they take a level.
 const (
 	firstThinking = 25
 	firstLevels   = 30
 )
 
-// reasons reports whether a model is known to think.
-func reasons(model string) bool { return versionOf(model) >= firstThinking }
+// reasons reports whether a model is known to think. Models that generate images do from Gemini 3 on.
+func reasons(model string) bool {
+	v := versionOf(model)
+	return v >= firstLevels || v >= firstThinking && !strings.Contains(model, "-image")
+}
 
 // encodeReasoning returns the setting for a model; nil where the caller asks for nothing.
 func encodeReasoning(model string, asked *provider.Reasoning) *thinkingConfig {

@@ -29,7 +29,10 @@ func TestReasoning(t *testing.T) {
 			t.Errorf("%s, %+v: %s, %v, want %s", c.model, c.asked, got, err, c.want)
 		}
 	}
-	for model, want := range map[string]bool{"gemini-2.5-pro": true, "models/gemini-3-flash": true, "gemini-2.0-flash": false, "gemini-1.5-pro": false, "gemma-3": false} {
+	for model, want := range map[string]bool{
+		"gemini-2.5-pro": true, "models/gemini-3-flash": true, "gemini-3-pro-image-preview": true,
+		"gemini-2.5-flash-image": false, "gemini-2.5-flash-image-preview": false, "gemini-2.0-flash": false, "gemini-1.5-pro": false, "gemma-3": false,
+	} {
 		if reasons(model) != want {
 			t.Errorf("%s reasons: %t, want %t", model, !want, want)
 		}

@@ -76,7 +76,7 @@ func encode(chat *provider.Chat) (*request, error) {
 	if takesPenalties(chat.Model) {
 		g.Presence, g.Frequency = chat.PresencePenalty, chat.FrequencyPenalty
 	}
-	if err := r.encodeFormat(&g, chat.ResponseFormat); err != nil {
+	if err := r.encodeFormat(&g, chat); err != nil {
 		return nil, err
 	}
 	r.Generation = &g

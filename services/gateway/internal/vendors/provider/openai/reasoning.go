@@ -75,15 +75,20 @@ var reasoners = regexp.MustCompile(`^(o[1-9](\b|-)|gpt-([5-9]|[1-9]\d)|gpt-oss|c
 
 // reasons reports whether a model is known to reason.
 func reasons(model string) bool {
-	return reasoners.MatchString(bareName(model))
+	name := bareName(model)
+	return reasoners.MatchString(name) && !isGPT5Chat(name)
 }
+
+// isGPT5Chat reports whether a bare name is that of a gpt-5-chat model, which doesn't reason.
+func isGPT5Chat(name string) bool { return strings.HasPrefix(name, "gpt-5-chat") }
 
 // oSeries matches the bare names of OpenAI's reasoning models before GPT-5.
 var oSeries = regexp.MustCompile(`^o[1-9](-|$)`)
 
-// bareName returns a model's name in lower case, without the path that a router puts before it.
+// bareName returns a model's name in lower case, without the path that a router puts before it. A fine-tuned model has
+// the name of its base model, followed by a colon: "o4-mini-2025-04-16:org::id".
 func bareName(model string) string {
-	return strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	return strings.TrimPrefix(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]), "ft:")
 }
 
 // reasoning are the parameters that say how much to think; each server takes some of them.

@@ -51,6 +51,8 @@ func TestReasoningParameters(t *testing.T) {
 func TestWhoReasons(t *testing.T) {
 	for model, want := range map[string]bool{
 		"o1": true, "o3-mini": true, "o4-mini-2025": true, "gpt-5": true, "gpt-5.2-codex": true, "gpt-10": true, "openai/gpt-oss-20b": true,
+		"ft:o4-mini-2025-04-16:org::id": true, "openai/ft:o4-mini-2025-04-16:org::id": true, "ft:gpt-4o-2024-08-06:org::id": false,
+		"gpt-5-chat-latest": false, "openai/gpt-5-chat": false, "gpt-4o-search-preview": false,
 		"deepseek-reasoner": true, "deepseek-ai/DeepSeek-V3.1": true, "Qwen/Qwen3-8B": true, "glm-4.6": true, "grok-4": true,
 		"gpt-4o": false, "gpt-4.1": false, "gpt-3.5-turbo": false, "o": false, "omni": false, "deepseek-chat": false, "llama-3": false, "": false,
 	} {

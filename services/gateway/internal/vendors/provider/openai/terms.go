@@ -16,6 +16,9 @@ func terms(model string) provider.Terms {
 		if major, _ := gptVersionOf(model); major > 0 {
 			t.Stops = 4
 		}
+		if searches(model) {
+			t.Sampling = provider.SamplingDefault
+		}
 		return t
 	}
 	t.Sampling, t.Stops = provider.SamplingDefault, provider.NoStops
@@ -25,13 +28,17 @@ func terms(model string) provider.Terms {
 	return t
 }
 
-// ownReasoners matches OpenAI's own reasoning models, and the gpt-5-chat models, which don't reason.
+// ownReasoners matches OpenAI's own reasoning models, and the gpt-5-chat models.
 var ownReasoners = regexp.MustCompile(`^(o[1-9](-|$)|gpt-([5-9]|[1-9]\d)([.-]|$)|codex-)`)
 
 func reasonsAtOpenAI(model string) bool {
 	name := bareName(model)
-	return ownReasoners.MatchString(name) && !strings.HasPrefix(name, "gpt-5-chat")
+	return ownReasoners.MatchString(name) && !isGPT5Chat(name)
 }
+
+// searches reports whether a model searches the web before each answer, such as gpt-4o-search-preview. These models
+// refuse temperature, top_p and penalties.
+func searches(model string) bool { return strings.Contains(bareName(model), "-search-preview") }
 
 // takesSampling reports whether a reasoning model accepts temperature and top_p in requests that turn reasoning off.
 // GPT-5.1 and later do.

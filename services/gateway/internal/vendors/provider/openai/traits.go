@@ -45,12 +45,12 @@ type traits struct {
 // usualHints are the hints that servers of the dialect take.
 const usualHints = provider.HintSeed | provider.HintPenalties | provider.HintOneCall
 
-// takes returns the hints that the server takes for a model. Models that reason refuse penalties, OpenAI's o-series
-// also refuses parallel_tool_calls, and only models of GPT-5 and later take a verbosity. A server that isn't strict may
-// be Google's own, which knows its signatures in this form.
+// takes returns the hints that the server takes for a model. Models that reason or search refuse penalties, OpenAI's
+// o-series also refuses parallel_tool_calls, and only models of GPT-5 and later take a verbosity. A server that isn't
+// strict may be Google's own, which knows its signatures in this form.
 func (t traits) takes(model string) provider.Hint {
 	takes := t.hints
-	if reasons(model) {
+	if reasons(model) || searches(model) {
 		takes &^= provider.HintPenalties
 	}
 	if oSeries.MatchString(bareName(model)) {
