@@ -33,6 +33,7 @@ providers:
 // Kinds of answers in the matrix.
 const (
 	kindCall     = "a forced call"
+	kindNoCall   = "a finish reason of calls without a call"
 	kindCitation = "citations"
 	kindImage    = "an image"
 )
@@ -59,6 +60,13 @@ var answersOf = map[string]map[string]vendorAnswer{
 				`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + usageOA + `}`, `[DONE]`,
 			},
 		},
+		kindNoCall: {
+			`{"choices":[{"index":0,"message":{"role":"assistant","content":"hello there"},"finish_reason":"tool_calls"}],` + usageOA + `}`,
+			[]string{
+				`{"choices":[{"index":0,"delta":{"content":"hello there"}}]}`,
+				`{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],` + usageOA + `}`, `[DONE]`,
+			},
+		},
 		kindCitation: {
 			`{"choices":[{"index":0,"message":{"role":"assistant","content":"It is true.","annotations":[{"type":"url_citation","url_citation":{"start_index":0,"end_index":11,"url":"https://source.example/a","title":"The source"}}]},"finish_reason":"stop"}],` + usageOA + `}`,
 			[]string{
@@ -83,6 +91,16 @@ var answersOf = map[string]map[string]vendorAnswer{
 				`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_a","name":"Read","input":{}}}`,
 				`{"type":"content_block_stop","index":0}`,
 				`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`,
+			},
+		},
+		kindNoCall: {
+			`{"type":"message","content":[{"type":"text","text":"hello there"}],"stop_reason":"tool_use","usage":{"input_tokens":5,"output_tokens":7}}`,
+			[]string{
+				`{"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}`,
+				`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+				`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello there"}}`,
+				`{"type":"content_block_stop","index":0}`,
+				`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`,
 			},
 		},
 		kindCitation: {
@@ -207,25 +225,30 @@ func posts(path, rest string) func(t *testing.T, b *bench, model string, stream 
 var chatFaces = map[string]chatFace{
 	"gRPC": {ask: overGRPC, signs: map[string][]string{
 		kindCall:     {`"finish_reason":"tool_calls"`, `"name":"Read"`},
+		kindNoCall:   {`"finish_reason":"stop"`, "hello there"},
 		kindCitation: {`"url":"https://source.example/a"`, `"title":"The source"`, `"end":11`, "It is true."},
 		kindImage:    {`"url":"data:image/png;base64,` + picture + `"`},
 	}},
 	"JSON": {ask: posts(chatPath, messages), signs: map[string][]string{
 		kindCall:     {`"finish_reason":"tool_calls"`, `"name":"Read"`},
+		kindNoCall:   {`"finish_reason":"stop"`, "hello there"},
 		kindCitation: {`"url":"https://source.example/a"`, `"title":"The source"`, `"end":11`, "It is true."},
 		kindImage:    {`"url":"data:image/png;base64,` + picture + `"`},
 	}},
 	"chat completions": {native: "openai", ask: posts(completions, messages), signs: map[string][]string{
 		kindCall:     {`"finish_reason":"tool_calls"`, `"name":"Read"`},
+		kindNoCall:   {`"finish_reason":"stop"`, "hello there"},
 		kindCitation: {`"annotations":[{"type":"url_citation","url_citation":{"start_index":0,"end_index":11,"url":"https://source.example/a","title":"The source"`},
 		kindImage:    {`"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + picture + `"}`},
 	}},
 	"messages": {native: "anthropic", ask: posts(messagesPath, anthropicMsg), signs: map[string][]string{
 		kindCall:     {`"stop_reason":"tool_use"`, `"name":"Read"`},
+		kindNoCall:   {`"stop_reason":"end_turn"`, "hello there"},
 		kindCitation: {`{"type":"web_search_result_location",`, `"url":"https://source.example/a","title":"The source"`, `"encrypted_index":"switchyard"`, "It is true."},
 	}},
 	"responses": {ask: posts(responsesPath, hello), signs: map[string][]string{
 		kindCall:     {`"status":"completed"`, `"type":"function_call"`, `"name":"Read"`},
+		kindNoCall:   {`"status":"completed"`, "hello there"},
 		kindCitation: {`"annotations":[{"type":"url_citation","start_index":0,"end_index":11,"url":"https://source.example/a","title":"The source"}]`},
 		kindImage:    {`"type":"image_generation_call","status":"completed","result":"` + picture + `","output_format":"png"`},
 	}},
@@ -238,6 +261,7 @@ var chatFaces = map[string]chatFace{
 		return b.say(t, "POST", models+model+method, `{`+contents+`}`)
 	}, signs: map[string][]string{
 		kindCall:     {`"finishReason":"STOP"`, `"name":"Read"`},
+		kindNoCall:   {`"finishReason":"STOP"`, "hello there"},
 		kindCitation: {`"groundingChunks":[{"web":{"uri":"https://source.example/a","title":"The source"}}]`, "It is true."},
 		kindImage:    {`"inlineData":{"mimeType":"image/png","data":"` + picture + `"}`},
 	}},
@@ -252,7 +276,7 @@ func TestAnswersOnEveryFace(t *testing.T) {
 		}
 	}
 	b := setupWith(t, answersPolicy)
-	for _, kind := range []string{kindCall, kindCitation, kindImage} {
+	for _, kind := range []string{kindCall, kindNoCall, kindCitation, kindImage} {
 		b.answers(kind)
 		for form, answers := range answersOf {
 			if _, ok := answers[kind]; !ok {

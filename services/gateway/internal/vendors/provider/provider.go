@@ -308,26 +308,6 @@ func (e Event) Empty() bool {
 // face of the same dialect relays.
 func (e Event) Shown() bool { return e.Content() || len(e.Citations) > 0 || e.Native != nil }
 
-// FinishReason is why the model stopped.
-type FinishReason string
-
-// The finish reasons of the contract.
-const (
-	FinishStop          FinishReason = "stop"
-	FinishLength        FinishReason = "length"
-	FinishToolCalls     FinishReason = "tool_calls"
-	FinishContentFilter FinishReason = "content_filter"
-)
-
-// WithCalls returns FinishToolCalls instead of FinishStop if the answer has tool calls. Some vendors report that an
-// answer with calls just stopped: OpenAI does if the request required the call.
-func (f FinishReason) WithCalls(calls bool) FinishReason {
-	if calls && f == FinishStop {
-		return FinishToolCalls
-	}
-	return f
-}
-
 // Answer is a whole completion.
 type Answer struct {
 	Text string

@@ -92,15 +92,15 @@ func TestConversation(t *testing.T) {
 }
 
 func TestFinishReasonWithCalls(t *testing.T) {
-	for finish, want := range map[provider.FinishReason]provider.FinishReason{
-		"": "", provider.FinishStop: provider.FinishToolCalls, provider.FinishToolCalls: provider.FinishToolCalls,
-		provider.FinishLength: provider.FinishLength, provider.FinishContentFilter: provider.FinishContentFilter,
+	for finish, want := range map[provider.FinishReason]struct{ with, without provider.FinishReason }{
+		"":                           {"", ""},
+		provider.FinishStop:          {provider.FinishToolCalls, provider.FinishStop},
+		provider.FinishToolCalls:     {provider.FinishToolCalls, provider.FinishStop},
+		provider.FinishLength:        {provider.FinishLength, provider.FinishLength},
+		provider.FinishContentFilter: {provider.FinishContentFilter, provider.FinishContentFilter},
 	} {
-		if got := finish.WithCalls(true); got != want {
-			t.Errorf("%q with calls is %q, want %q", finish, got, want)
-		}
-		if got := finish.WithCalls(false); got != finish {
-			t.Errorf("%q without calls is %q", finish, got)
+		if with, without := finish.WithCalls(true), finish.WithCalls(false); with != want.with || without != want.without {
+			t.Errorf("%q is %q with calls and %q without, want %q and %q", finish, with, without, want.with, want.without)
 		}
 	}
 }

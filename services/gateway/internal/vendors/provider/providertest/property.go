@@ -23,7 +23,7 @@ type Vendor struct {
 }
 
 // Property checks that a stream means what the whole answer means, however the vendor splits its texts and the network
-// its bytes.
+// its bytes, and that the finish reason agrees with the calls.
 func Property(t *testing.T, d Dialect, v Vendor) {
 	t.Helper()
 	vendor := &scissors{framing: d.Framing}
@@ -33,12 +33,27 @@ func Property(t *testing.T, d Dialect, v Vendor) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := v.Generate(t)
-		vendor.whole, vendor.stream = v.Whole(want), d.Framing.frames(v.Stream(t, want))
+		told := misreport(t, want)
+		vendor.whole, vendor.stream = v.Whole(told), d.Framing.frames(v.Stream(t, told))
 		vendor.sizes = rapid.SliceOfN(rapid.IntRange(1, 300), 1, 8).Draw(t, "sizes")
 		if err := answers(t.Context(), p, question(), want); err != nil {
 			t.Fatalf("%v\nwhole: %s\nstream: %s", err, vendor.whole, vendor.stream)
 		}
 	})
+}
+
+// misreport returns the answer as vendors sometimes report it: with the finish reason of calls if it has none, or
+// without that reason if it has calls.
+func misreport(t *rapid.T, answer *provider.Answer) *provider.Answer {
+	told := *answer
+	switch reason := answer.FinishReason; {
+	case !rapid.Bool().Draw(t, "misreported"):
+	case reason == provider.FinishStop:
+		told.FinishReason = provider.FinishToolCalls
+	case reason == provider.FinishToolCalls:
+		told.FinishReason = provider.FinishStop
+	}
+	return &told
 }
 
 // Generate returns an answer with all fields of provider.Answer: text of any kind, reasoning, up to four parallel
