@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"switchyard.dev/services/platform/retryafter"
 )
 
 // Fault is the short code of an attempt's failure, or of what a delivery waits for. Callers see it; the underlying
@@ -56,9 +54,10 @@ type Policy struct {
 
 // Answer is the result of an attempt: a status, or a fault without one.
 type Answer struct {
-	Status     int
-	Fault      Fault
-	RetryAfter string
+	Status int
+	Fault  Fault
+	// RetryAfter is how long the target asked to wait; zero if it didn't ask.
+	RetryAfter time.Duration
 }
 
 // Step is the decision after an attempt.
@@ -96,7 +95,7 @@ func (p Policy) Next(job *Job, a Answer, now time.Time, random float64) Step {
 		step.Status, step.Outcome = StatusFailed, OutcomeFailed
 	default:
 		step.Status, step.Outcome = StatusRetrying, OutcomeRetry
-		step.Delay = p.delay(attempts, a, now, random)
+		step.Delay = p.delay(attempts, a, random)
 		step.Delay = untilDeadline(step.Delay, job.Deadline, now)
 	}
 	return step
@@ -148,10 +147,10 @@ func Unsettled(job *Job) (Step, bool) {
 }
 
 // delay returns the schedule's delay, or a longer one where the target asks for it.
-func (p Policy) delay(attempts int, a Answer, now time.Time, random float64) time.Duration {
+func (p Policy) delay(attempts int, a Answer, random float64) time.Duration {
 	delay := p.Schedule[min(attempts, len(p.Schedule))-1]
 	if asksToWait(a.Status) {
-		delay = max(delay, retryafter.Parse(a.RetryAfter, now, MaxDelay))
+		delay = max(delay, a.RetryAfter)
 	}
 	delay += time.Duration(float64(delay) * jitterShare * random)
 	return min(delay, MaxDelay)

@@ -1,7 +1,6 @@
 package delivery_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -62,7 +61,7 @@ func TestNext(t *testing.T) {
 		},
 		"other client errors are tried again": {
 			delivery.Job{MaxAttempts: 12},
-			delivery.Answer{Status: 404, RetryAfter: "600"},
+			delivery.Answer{Status: 404, RetryAfter: 10 * time.Minute},
 			0,
 			delivery.Step{Status: retrying, Outcome: delivery.OutcomeRetry, Attempts: 1, Fault: delivery.FaultClient, Delay: 5 * time.Second},
 		},
@@ -74,19 +73,19 @@ func TestNext(t *testing.T) {
 		},
 		"the target asks for more time": {
 			delivery.Job{MaxAttempts: 12},
-			delivery.Answer{Status: 429, RetryAfter: "60"},
+			delivery.Answer{Status: 429, RetryAfter: time.Minute},
 			0,
 			delivery.Step{Status: retrying, Outcome: delivery.OutcomeRetry, Attempts: 1, Fault: delivery.FaultClient, Delay: time.Minute},
 		},
 		"asking for less changes nothing": {
 			delivery.Job{MaxAttempts: 12},
-			delivery.Answer{Status: 503, RetryAfter: "1"},
+			delivery.Answer{Status: 503, RetryAfter: time.Second},
 			0,
 			delivery.Step{Status: retrying, Outcome: delivery.OutcomeRetry, Attempts: 1, Fault: delivery.FaultServer, Delay: 5 * time.Second},
 		},
 		"asking for a week gets a day": {
 			delivery.Job{MaxAttempts: 12},
-			delivery.Answer{Status: 503, RetryAfter: "604800"},
+			delivery.Answer{Status: 503, RetryAfter: 7 * 24 * time.Hour},
 			0.9,
 			delivery.Step{Status: retrying, Outcome: delivery.OutcomeRetry, Attempts: 1, Fault: delivery.FaultServer, Delay: 24 * time.Hour},
 		},
@@ -120,7 +119,7 @@ func TestNextProperties(t *testing.T) {
 		hint := rapid.IntRange(0, 200_000).Draw(t, "hint")
 		answer := delivery.Answer{
 			Status:     rapid.IntRange(100, 599).Draw(t, "status"),
-			RetryAfter: now.Add(time.Duration(hint) * time.Second).Format(http.TimeFormat),
+			RetryAfter: time.Duration(hint) * time.Second,
 		}
 		step := policy.Next(&job, answer, now, rapid.Float64Range(0, 0.999999).Draw(t, "random"))
 		base := policy.Schedule[min(job.Attempts, len(policy.Schedule)-1)]

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/retryafter"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -82,14 +83,17 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 		e.report(ctx, &job, delivery.Step{Fault: delivery.FaultTarget}, reply, hidden)
 		return Result{Job: job, Step: e.o.Policy.Hold(&job, delivery.FaultEgressProxy)}
 	}
-	answer := delivery.Answer{Status: reply.Status, Fault: reply.Fault, RetryAfter: reply.RetryAfter}
-	step = e.o.Policy.Next(&job, answer, e.o.Now(), random())
+	ended := e.o.Now()
+	answer := delivery.Answer{
+		Status: reply.Status, Fault: reply.Fault, RetryAfter: retryafter.Parse(reply.RetryAfter, ended, delivery.MaxDelay),
+	}
+	step = e.o.Policy.Next(&job, answer, ended, random())
 	span.SetAttributes(attribute.String("switchyard.webhook.outcome", string(step.Outcome)), attribute.Int("http.response.status_code", reply.Status))
 	if step.Fault != delivery.FaultNone {
 		span.SetStatus(codes.Error, string(step.Fault))
 	}
 	e.report(ctx, &job, step, reply, hidden)
-	return Result{Job: job, Step: step, Attempt: audit(&job, step, reply, now, hidden)}
+	return Result{Job: job, Step: step, Answer: answer, Attempt: audit(&job, step, reply, answer, now, hidden)}
 }
 
 // protected is attempt with a recovered panic. A panic uses up the attempt as an internal fault, so the delivery
@@ -169,9 +173,11 @@ func (e *Engine) span(ctx context.Context, job *delivery.Job) (context.Context, 
 		attribute.String("switchyard.webhook.delivery_id", job.ID.String()), attribute.Int("switchyard.webhook.attempt", job.Attempts+1)))
 }
 
-func audit(job *delivery.Job, step delivery.Step, reply Reply, started time.Time, hidden *redactor) *delivery.Attempt {
+func audit(
+	job *delivery.Job, step delivery.Step, reply Reply, answer delivery.Answer, started time.Time, hidden *redactor,
+) *delivery.Attempt {
 	text, cut := hidden.responseText(reply.Body, !reply.Truncated)
-	retryAfter, _ := hidden.text(reply.RetryAfter)
+	retryAfter := hidden.retryAfter(reply.RetryAfter, answer.RetryAfter > 0)
 	return &delivery.Attempt{
 		Generation: job.Generation, Number: step.Attempts, Outcome: step.Outcome, URL: job.URL,
 		RemoteIP: reply.RemoteIP, ResponseCode: reply.Status, ResponseBody: text, Truncated: cut,

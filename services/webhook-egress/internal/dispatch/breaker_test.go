@@ -127,6 +127,43 @@ func TestBreakerIsOfOneTargetOfOneOrganization(t *testing.T) {
 	}
 }
 
+// Retry-After makes the pause longer and is stored with the attempt, however short the credentials are that its stored
+// text must not contain.
+func TestRetryAfterLengthensThePause(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]map[string]string{
+		"no credential":        nil,
+		"long credential":      {"X-Api-Key": "a-long-secret-0123456789"},
+		"short credential":     {"X-Api-Key": "s3cret"},
+		"one-digit credential": {"Authorization": "7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "1800")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
+			s := newSubscriber(t, r)
+			s.breaker.Failures, s.breaker.Pause, s.breaker.MaxPause = 3, time.Second, time.Hour
+			n := s.start()
+			for range 3 {
+				q := request(r)
+				q.Headers = header
+				s.enqueue(n, q)
+			}
+			until(t, "the circuit opens", func() bool {
+				return s.count("SELECT count(*) FROM flow WHERE parked_reason = 'breaker_open'") == 1
+			})
+			if left := s.count("SELECT extract(epoch FROM parked_until - now())::int FROM flow"); left < 1700 {
+				t.Errorf("parked for %d s, want the 1800 s of Retry-After", left)
+			}
+			if n := s.count("SELECT count(*) FROM attempts WHERE retry_after IS DISTINCT FROM '1800'"); n > 0 {
+				t.Errorf("%d attempts without their Retry-After", n)
+			}
+		})
+	}
+}
+
 // A replica that starts while Redis knows nothing finds the breaker in the flow
 // row, and how often it has opened.
 func TestBreakerOutlivesItsReplicas(t *testing.T) {

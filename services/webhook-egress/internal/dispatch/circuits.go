@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 
-	"switchyard.dev/services/platform/retryafter"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
@@ -36,15 +35,14 @@ func (e *Engine) reportOutcome(ctx context.Context, r *Result) (own, host breake
 	if r.Attempt == nil || !r.Attempt.Error.OfTarget() {
 		return e.void(ctx, &r.Job)
 	}
-	answer := delivery.Answer{Status: r.Attempt.ResponseCode, Fault: transportFault(r)}
-	target, unreached := targetOf(&r.Job), delivery.HostFailed(answer)
+	target, unreached := targetOf(&r.Job), delivery.HostFailed(r.Answer)
 	toHost := breaker.Report{
 		Event: breaker.Void, Began: r.Attempt.Started, Admitted: r.Job.AdmittedByHost, Flow: uint64(target.Flow),
 	}
 	switch {
 	case unreached:
 		toHost.Event = breaker.Failed
-	case answer.Status != 0:
+	case r.Answer.Status != 0:
 		toHost.Event = breaker.Passed
 	}
 	host = e.observed(ctx, breaker.Observation{Target: target.OfHost(), Report: toHost})
@@ -53,19 +51,10 @@ func (e *Engine) reportOutcome(ctx context.Context, r *Result) (own, host breake
 	case unreached && (host.State.Phase != breaker.Closed || r.Job.SharesFlow()):
 		toFlow.Event = breaker.Void
 	case r.Job.SharesFlow(): // An answer says nothing about the other paths.
-	case delivery.TargetFailed(answer):
-		toFlow.Event = breaker.Failed
-		toFlow.RetryAfter = retryafter.Parse(r.Attempt.RetryAfter, e.o.Now(), delivery.MaxDelay)
+	case delivery.TargetFailed(r.Answer):
+		toFlow.Event, toFlow.RetryAfter = breaker.Failed, r.Answer.RetryAfter
 	}
 	return e.observed(ctx, breaker.Observation{Target: target, Report: toFlow}), host
-}
-
-// transportFault returns the fault of an attempt that got no response.
-func transportFault(r *Result) delivery.Fault {
-	if r.Attempt.ResponseCode != 0 {
-		return delivery.FaultNone
-	}
-	return r.Attempt.Error
 }
 
 // void reports that no request was made for a job, to each circuit that admitted the job.

@@ -86,8 +86,9 @@ type Claimed struct {
 type Result struct {
 	Job  delivery.Job
 	Step delivery.Step
-	// Attempt is nil when no request was made.
+	// Attempt is nil when no request was made. Answer is what the request led to.
 	Attempt *delivery.Attempt
+	Answer  delivery.Answer
 	// Own and Host are the changes of the flow's and the host's circuit. They apply whether or not the lease is still
 	// held.
 	Own, Host breaker.Move

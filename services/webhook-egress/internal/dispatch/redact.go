@@ -26,8 +26,8 @@ const (
 type redactor struct {
 	secrets  []string
 	prepared bool
-	// short reports that a secret is too short to be distinguished from ordinary text.
-	short    bool
+	// short holds the credentials that are too short to be distinguished from ordinary text.
+	short    []string
 	longest  int
 	replacer *strings.Replacer // nil without secrets
 }
@@ -61,7 +61,9 @@ func (r *redactor) prepare() {
 // in JSON and URLs.
 func (r *redactor) add(forms map[string]struct{}, value string) {
 	for _, credential := range credentials(value) {
-		r.short = r.short || credential != "" && len(credential) < minSecret
+		if credential != "" && len(credential) < minSecret {
+			r.short = append(r.short, credential)
+		}
 		written(forms, credential)
 	}
 	for part := range strings.FieldsFuncSeq(value, func(c rune) bool { return strings.ContainsRune(" ;,\"", c) }) {
@@ -116,13 +118,29 @@ func (r *redactor) text(said string) (text string, kept bool) {
 		return "", true
 	}
 	r.prepare()
-	switch {
-	case r.short:
+	if len(r.short) > 0 {
 		return "", false
-	case r.replacer == nil:
-		return said, true
 	}
-	return r.replacer.Replace(said), true
+	return r.replace(said), true
+}
+
+// replace returns said with a replacement for each secret that is not short. It runs after prepare.
+func (r *redactor) replace(said string) string {
+	if r.replacer == nil {
+		return said
+	}
+	return r.replacer.Replace(said)
+}
+
+// retryAfter returns the value of a Retry-After header as text does. If a secret is short, it still returns a valid value,
+// which is a number or a date, unless that contains the secret.
+func (r *redactor) retryAfter(value string, valid bool) string {
+	text, kept := r.text(value)
+	contained := func(short string) bool { return strings.Contains(value, short) }
+	if kept || !valid || slices.ContainsFunc(r.short, contained) {
+		return text
+	}
+	return r.replace(value)
 }
 
 // responseText returns the beginning of a response body as text, at most maxResponseText bytes. cut reports whether

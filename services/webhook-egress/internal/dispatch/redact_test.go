@@ -43,6 +43,34 @@ func TestResponseText(t *testing.T) {
 	}
 }
 
+// Credentials are removed from Retry-After. A short one leaves only a number or a date, without the credential.
+func TestRetryAfterText(t *testing.T) {
+	const date = "Sun, 01 Mar 2026 12:00:00 GMT"
+	for _, tt := range []struct {
+		credentials []string
+		value       string
+		valid       bool
+		want        string
+	}{
+		{nil, "1800", true, "1800"},
+		{nil, "soon", false, "soon"},
+		{[]string{"a-long-secret"}, "1800", true, "1800"},
+		{[]string{"a-long-secret"}, "a-long-secret", false, "[redacted]"},
+		{[]string{"1234567890"}, "1234567890", true, "[redacted]"},
+		{[]string{"s3cret"}, "1800", true, "1800"},
+		{[]string{"s3cret"}, date, true, date},
+		{[]string{"s3cret"}, "s3cret", false, ""},
+		{[]string{"s3cret"}, "soon", false, ""},
+		{[]string{"471100"}, "471100", true, ""},
+		{[]string{"s3cret", "1234567890"}, "1234567890", true, "[redacted]"},
+		{[]string{"Bearer 2026"}, date, true, ""},
+	} {
+		if got := newRedactor(tt.credentials).retryAfter(tt.value, tt.valid); got != tt.want {
+			t.Errorf("%q with %q: got %q, want %q", tt.value, tt.credentials, got, tt.want)
+		}
+	}
+}
+
 // The beginning of a secret at the end of what was read is not kept, however much
 // of the text before it was secrets.
 func TestResponseTextCutWithinASecret(t *testing.T) {
