@@ -95,7 +95,8 @@ type Report struct {
 	Admitted bool
 	// RetryAfter is the pause that the target asked for.
 	RetryAfter time.Duration
-	// Flow is the id of the attempted flow in a report to its host, and zero in a report to the flow itself.
+	// Flow identifies the attempted flow in a report to its host, or the attempted path if paths share the flow. It is
+	// zero in a report to the flow itself.
 	Flow uint64
 }
 

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"encoding/binary"
+	"net/url"
 
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -28,6 +30,20 @@ func (e *Engine) blocked(job *delivery.Job) (delivery.Step, bool) {
 	return delivery.Step{}, false
 }
 
+// flowOrPath identifies a job's deliveries among those to its host: by their flow or, if other paths share the flow, by
+// their path. The highest bit distinguishes a digest from the id of a flow.
+func flowOrPath(job *delivery.Job) uint64 {
+	if !job.SharesFlow() {
+		return uint64(job.FlowID)
+	}
+	u, err := url.Parse(job.URL)
+	if err != nil { // It was checked when the delivery was accepted.
+		return uint64(job.FlowID)
+	}
+	path := delivery.TargetOf(job.Organization, u).Path
+	return 1<<63 | binary.BigEndian.Uint64(path[:])
+}
+
 // reportOutcome reports the outcome of a job to the circuits of its flow and of its host. While the host's circuit is
 // not closed, a failure to reach the host counts only there: once the host is back, the flow doesn't have to wait for
 // its own circuit. If other paths share the flow, no failure counts there, since it would pause their deliveries, too.
@@ -37,7 +53,7 @@ func (e *Engine) reportOutcome(ctx context.Context, r *Result) (own, host breake
 	}
 	target, unreached := targetOf(&r.Job), delivery.HostFailed(r.Answer)
 	toHost := breaker.Report{
-		Event: breaker.Void, Began: r.Attempt.Started, Admitted: r.Job.AdmittedByHost, Flow: uint64(target.Flow),
+		Event: breaker.Void, Began: r.Attempt.Started, Admitted: r.Job.AdmittedByHost, Flow: flowOrPath(&r.Job),
 	}
 	switch {
 	case unreached:

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -46,18 +48,21 @@ func to(r *receiver, path string) delivery.Request {
 	return q
 }
 
+// failures are the ways in which a path can fail.
+var failures = map[string]http.HandlerFunc{
+	"answer 500": nil,
+	"answer 429, later please": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	},
+	"break the connection": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+}
+
 // Paths that fail pause only their own deliveries. Deliveries to other paths of the host arrive, even if they are
 // accepted while the circuits of the failing paths are open.
 func TestFailingPathsDontStopOthers(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]http.HandlerFunc{
-		"answer 500": nil,
-		"answer 429, later please": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "3600")
-			w.WriteHeader(http.StatusTooManyRequests)
-		},
-		"break the connection": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-	} {
+	for name, fail := range failures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := badPaths(t, fail)
@@ -93,42 +98,84 @@ func TestFailingPathsDontStopOthers(t *testing.T) {
 	}
 }
 
-// Deliveries of a flow that paths share don't stop each other, whichever of its paths fails.
+// shared lists the kinds of flows that paths share.
+var shared = map[string]struct {
+	crowded bool // The organization has no flow left for further paths.
+	key     string
+}{"ordering keys": {false, "key"}, "many paths": {true, ""}, "both": {true, "key"}}
+
+// sharedFlow starts a replica for deliveries to bad and good, which are paths of one flow. fail handles bad.
+func sharedFlow(t *testing.T, kind string, policy breaker.Policy, fail http.HandlerFunc) (
+	w *world, r *receiver, send func(path, key string) delivery.ID, bad, good string,
+) {
+	t.Helper()
+	r = badPaths(t, fail)
+	w = newWorld(t, r)
+	w.breaker = policy
+	if shared[kind].crowded {
+		w.exec(`INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, of_path)
+			SELECT 'acme', 'https', 'example.com', 443, gen_random_uuid(), true FROM generate_series(1, 1000)`)
+	}
+	n := w.start()
+	return w, r, func(path, key string) delivery.ID {
+		q := to(r, path)
+		q.OrderingKey, q.MaxAttempts = shared[kind].key, new(20)
+		if q.OrderingKey != "" {
+			q.OrderingKey += key
+		}
+		return w.enqueue(n, q)
+	}, "/bad", sharingPath(t, r.URL, "/bad")
+}
+
+// Deliveries of a flow that paths share don't stop each other, whichever of its paths fails, and in which way.
 func TestFailingPathOfASharedFlow(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		crowded bool // The organization has no flow left for further paths.
-		key     string
-	}{"ordering keys": {false, "key"}, "many paths": {true, ""}, "both": {true, "key"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := badPaths(t, nil)
-			w := newWorld(t, r)
-			w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, time.Hour, time.Hour
-			if tt.crowded {
-				w.exec(`INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, of_path)
-					SELECT 'acme', 'https', 'example.com', 443, gen_random_uuid(), true FROM generate_series(1, 1000)`)
-			}
-			n := w.start()
-			const bad = "/bad"
-			good := sharingPath(t, r.URL, bad)
-			send := func(path, key string) delivery.ID {
-				q := to(r, path)
-				q.OrderingKey, q.MaxAttempts = tt.key, new(8)
-				if tt.key != "" {
-					q.OrderingKey += key
+	for kind := range shared {
+		for name, fail := range failures {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				t.Parallel()
+				policy := breaker.DefaultPolicy()
+				policy.Failures, policy.Pause, policy.MaxPause = 3, time.Hour, time.Hour
+				w, r, send, bad, good := sharedFlow(t, kind, policy, fail)
+				w.untilStatus(send(good, "good"), delivery.StatusDelivered)
+				for i := range 7 {
+					send(bad, fmt.Sprint(i))
 				}
-				return w.enqueue(n, q)
-			}
-			for i := range 3 {
+				until(t, "more attempts fail than open a circuit", func() bool { return r.arrived(bad) > 6 })
+				for range 5 {
+					w.untilStatus(send(good, "good"), delivery.StatusDelivered)
+				}
+				if n := w.count("SELECT count(*) FROM flow JOIN delivery_queue USING (flow_id) WHERE parked_reason IS NOT NULL"); n != 0 {
+					t.Errorf("%d deliveries wait for a circuit", n)
+				}
+			})
+		}
+	}
+}
+
+// The paths of a shared flow take turns to probe their host. So a path that hangs up can't keep the host's circuit open,
+// even if many of its deliveries have waited longer, and if no other path got an answer within the window.
+func TestPathsOfASharedFlowTakeTurns(t *testing.T) {
+	t.Parallel()
+	for kind := range shared {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			policy := breaker.DefaultPolicy()
+			policy.Failures, policy.Pause, policy.MaxPause, policy.Window = 3, 200*time.Millisecond, 200*time.Millisecond, time.Millisecond
+			w, r, send, bad, good := sharedFlow(t, kind, policy, failures["break the connection"])
+			for i := range 20 {
 				send(bad, fmt.Sprint(i))
 			}
-			until(t, "more attempts fail than open a circuit", func() bool { return r.arrived(bad) > 6 })
-			for range 5 {
-				w.untilStatus(send(good, "good"), delivery.StatusDelivered)
-			}
-			if n := w.count("SELECT count(*) FROM flow JOIN delivery_queue USING (flow_id) WHERE parked_reason IS NOT NULL"); n != 0 {
-				t.Errorf("%d deliveries wait for a circuit", n)
+			until(t, "the host's circuit opens", func() bool {
+				return w.count("SELECT count(*) FROM flow WHERE parked_reason = 'breaker_open' AND parked_by_host") > 0
+			})
+			before := r.count()
+			w.untilStatus(send(good, "good"), delivery.StatusDelivered)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			probes := slices.IndexFunc(r.requests[before:], func(q *http.Request) bool { return q.URL.Path == good })
+			if probes > 4 {
+				t.Errorf("%d probes went to the failing path first", probes)
 			}
 		})
 	}

@@ -67,13 +67,21 @@ func (s *Store) Claim(ctx context.Context, c dispatch.Claim) (dispatch.Claimed, 
 // takeFrom leases rows of the picked flows and schedules each flow's next visit.
 func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []dbsql.PickFlowsRow, claimed *dispatch.Claimed) error {
 	grants := c.Grant(ctx, pickedOf(picked))
+	probes, err := chooseProbes(ctx, q, picked, grants)
+	if err != nil {
+		return err
+	}
 	take := dbsql.TakeRowsParams{Lease: c.Lease, ReplicaID: c.Replica, Bytes: int64(c.Bytes)}
 	flows := make(map[int64]dbsql.PickFlowsRow, len(picked))
 	for i, f := range picked {
 		flows[f.FlowID] = f
 		if n := grants[i].Rows; n > 0 {
+			first, chosen := probes[f.FlowID]
+			if !chosen {
+				first.DueAt = f.Floor
+			}
 			take.FlowIds, take.Rooms = append(take.FlowIds, f.FlowID), append(take.Rooms, int32(n))
-			take.Floors = append(take.Floors, f.Floor)
+			take.Floors, take.Firsts = append(take.Floors, first.DueAt), append(take.Firsts, first.DeliveryID)
 		}
 	}
 	taken := make(map[int64]int, len(picked))
@@ -90,6 +98,31 @@ func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []
 		}
 	}
 	return turn(ctx, q, c.Lease, c.Flows, picked, grants, taken, claimed)
+}
+
+// chooseProbes returns, for each flow without an endpoint that probes its host, the delivery to begin with. Flows of
+// endpoints have only one path.
+func chooseProbes(
+	ctx context.Context, q *dbsql.Queries, picked []dbsql.PickFlowsRow, grants []dispatch.Grant,
+) (map[int64]dbsql.ChooseProbesRow, error) {
+	var p dbsql.ChooseProbesParams
+	for i, f := range picked {
+		if grants[i].AdmittedByHost && (f.OfPath || !f.EndpointID.Valid) {
+			p.FlowIds, p.Floors, p.Opened = append(p.FlowIds, f.FlowID), append(p.Floors, f.Floor), append(p.Opened, f.Opened)
+		}
+	}
+	if len(p.FlowIds) == 0 {
+		return nil, nil //nolint:nilnil // No probes are no error.
+	}
+	rows, err := q.ChooseProbes(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("choose probes: %w", err)
+	}
+	probes := make(map[int64]dbsql.ChooseProbesRow, len(rows))
+	for _, row := range rows {
+		probes[row.FlowID] = row
+	}
+	return probes, nil
 }
 
 func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -278,5 +279,58 @@ func TestEnqueueKeepsItsFlowAwake(t *testing.T) {
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow WHERE ready_at <= now()"); n != 1 {
 		t.Error("the flow was put to sleep under an enqueue")
+	}
+}
+
+// A flow without an endpoint probes its host with each of its paths in turn, although one path has many deliveries that
+// were due earlier or at the same time. Each claim continues from the chosen delivery.
+func TestPathsOfAFlowTakeTurns(t *testing.T) {
+	for name, bad := range map[string][]int{
+		"alone": {0, 0}, "one transaction": {0, 50}, "another is older": {300, 0}, "both": {300, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pool := open(t)
+			ordered := func(path string, n int) *delivery.Draft {
+				d := draftTo(t, "acme", path+"?n="+strconv.Itoa(n))
+				d.Target, d.OrderingKey = d.Target.Ordered(), path+strconv.Itoa(n)
+				return d
+			}
+			for batch, n := range bad {
+				var drafts []*delivery.Draft
+				for i := range n {
+					drafts = append(drafts, ordered("/bad", 1000*batch+i))
+				}
+				if batch == len(bad)-1 {
+					drafts = append(drafts, ordered("/b", 0), ordered("/good", 0))
+				}
+				if len(drafts) > 0 {
+					enqueue(t, s, delivery.Lease{Reserve: func(delivery.Flow, int) bool { return false }}, drafts...)
+				}
+			}
+			paths := make(map[string]bool)
+			for opened := range 3 {
+				testkit.Exec(t, pool, "UPDATE flow SET state = 'open', parked_reason = 'breaker_open', parked_by_host = true, ready_at = now(), opened = $1", opened)
+				claimed, err := s.Claim(t.Context(), dispatch.Claim{
+					Replica: 1, Lease: time.Minute, Flows: 10, Bytes: 1 << 20, FullFlows: []int64{}, FullOrganizations: []string{},
+					Grant: func(context.Context, []dispatch.Picked) []dispatch.Grant {
+						return []dispatch.Grant{{Rows: 1, AdmittedByHost: true}}
+					},
+				})
+				if err != nil || len(claimed.Jobs) != 1 {
+					t.Fatalf("%d jobs, %v", len(claimed.Jobs), err)
+				}
+				job := claimed.Jobs[0]
+				path, _, _ := strings.Cut(job.URL, "?")
+				paths[path] = true
+				settle(t, s, retried(job, 0))
+			}
+			want := map[string]bool{"https://example.com/b": true, "https://example.com/good": true, "https://example.com/bad": true}
+			if bad[0]+bad[1] == 0 {
+				delete(want, "https://example.com/bad")
+			}
+			if diff := cmp.Diff(want, paths); diff != "" {
+				t.Errorf("paths (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -12,6 +12,63 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const chooseProbes = `-- name: ChooseProbes :many
+SELECT probe.flow_id::bigint AS flow_id, chosen.delivery_id, chosen.due_at
+FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::timestamptz[]) AS floor,
+             unnest($3::integer[]) AS opened) AS probe
+CROSS JOIN LATERAL (
+    SELECT oldest.delivery_id, oldest.due_at, row_number() OVER (ORDER BY oldest.path) - 1 AS place, count(*) OVER () AS paths
+    FROM (SELECT DISTINCT ON (split_part(d.url, '?', 1)) split_part(d.url, '?', 1) AS path, sample.delivery_id, sample.due_at
+          FROM (SELECT min(q.due_at) AS due_at FROM delivery_queue q WHERE q.flow_id = probe.flow_id AND q.due_at >= probe.floor) AS first
+          CROSS JOIN generate_series(0, 3) AS moment
+          CROSS JOIN LATERAL (
+              SELECT q.delivery_id, q.created_at, q.due_at FROM delivery_queue q
+              WHERE q.flow_id = probe.flow_id AND q.due_at >= first.due_at + (now() - first.due_at) * moment / 4 AND q.due_at <= now()
+              ORDER BY q.due_at
+              LIMIT 64
+          ) AS sample
+          CROSS JOIN LATERAL (SELECT url FROM deliveries
+                              WHERE deliveries.id = sample.delivery_id AND deliveries.created_at = sample.created_at LIMIT 1) AS d
+          ORDER BY split_part(d.url, '?', 1), sample.due_at, sample.delivery_id) AS oldest
+    ) AS chosen
+WHERE chosen.place = probe.opened % chosen.paths
+`
+
+type ChooseProbesParams struct {
+	FlowIds []int64
+	Floors  []time.Time
+	Opened  []int32
+}
+
+type ChooseProbesRow struct {
+	FlowID     int64
+	DeliveryID pgtype.UUID
+	DueAt      time.Time
+}
+
+// ChooseProbes returns the delivery with which each flow probes its host. The paths of the flow take turns: the number of
+// openings in a row chooses the path. It knows the paths of at most 256 due rows: of 64 rows from each of four moments, which
+// are spread evenly over the time since the first row became due.
+func (q *Queries) ChooseProbes(ctx context.Context, arg ChooseProbesParams) ([]ChooseProbesRow, error) {
+	rows, err := q.db.Query(ctx, chooseProbes, arg.FlowIds, arg.Floors, arg.Opened)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChooseProbesRow
+	for rows.Next() {
+		var i ChooseProbesRow
+		if err := rows.Scan(&i.FlowID, &i.DeliveryID, &i.DueAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockIdleFlows = `-- name: LockIdleFlows :many
 SELECT flow_id FROM flow WHERE flow_id = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED
 `
@@ -274,15 +331,16 @@ WHERE q.delivery_id = ANY (ARRAY(
     SELECT fits.delivery_id
     FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
           FROM (SELECT unnest($3::bigint[]) AS flow_id, unnest($4::integer[]) AS room,
-                       unnest($5::timestamptz[]) AS floor, generate_series(1, cardinality($3::bigint[])) AS place) AS picked
+                       unnest($5::timestamptz[]) AS floor, unnest($6::uuid[]) AS first, generate_series(1, cardinality($3::bigint[])) AS place) AS picked
           CROSS JOIN LATERAL (
               SELECT waiting.delivery_id, waiting.due_at, waiting.body_bytes FROM delivery_queue waiting
               WHERE waiting.flow_id = picked.flow_id AND waiting.due_at >= picked.floor AND waiting.due_at <= now()
+                AND (picked.first IS NULL OR waiting.due_at > picked.floor OR waiting.delivery_id = picked.first)
               ORDER BY waiting.due_at
               LIMIT picked.room
               FOR UPDATE SKIP LOCKED
           ) AS due) AS fits
-    WHERE fits.bytes <= $6::bigint))
+    WHERE fits.bytes <= $7::bigint))
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers, q.ordering_key, q.position
 `
 
@@ -292,6 +350,7 @@ type TakeRowsParams struct {
 	FlowIds   []int64
 	Rooms     []int32
 	Floors    []time.Time
+	Firsts    []pgtype.UUID
 	Bytes     int64
 }
 
@@ -306,9 +365,9 @@ type TakeRowsRow struct {
 }
 
 // TakeRows leases the oldest due rows of each flow, at most room of them, and only as many as have bodies that fit
-// into the free memory together. It begins at the flow's floor, behind the index entries of dead rows. The subquery
-// is an array, because no plan evaluates that twice, which would lock further rows, or scans the whole queue. A row
-// with an expired lease is taken over.
+// into the free memory together. It begins at the flow's floor, behind the index entries of dead rows, or at a chosen row
+// and its due time. The subquery is an array, because no plan evaluates that twice, which would lock further rows, or
+// scans the whole queue. A row with an expired lease is taken over.
 func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsRow, error) {
 	rows, err := q.db.Query(ctx, takeRows,
 		arg.Lease,
@@ -316,6 +375,7 @@ func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsR
 		arg.FlowIds,
 		arg.Rooms,
 		arg.Floors,
+		arg.Firsts,
 		arg.Bytes,
 	)
 	if err != nil {

@@ -16,11 +16,35 @@ ORDER BY ready_at
 LIMIT @flows
 FOR NO KEY UPDATE SKIP LOCKED;
 
+-- name: ChooseProbes :many
+-- ChooseProbes returns the delivery with which each flow probes its host. The paths of the flow take turns: the number of
+-- openings in a row chooses the path. It knows the paths of at most 256 due rows: of 64 rows from each of four moments, which
+-- are spread evenly over the time since the first row became due.
+SELECT probe.flow_id::bigint AS flow_id, chosen.delivery_id, chosen.due_at
+FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@floors::timestamptz[]) AS floor,
+             unnest(@opened::integer[]) AS opened) AS probe
+CROSS JOIN LATERAL (
+    SELECT oldest.delivery_id, oldest.due_at, row_number() OVER (ORDER BY oldest.path) - 1 AS place, count(*) OVER () AS paths
+    FROM (SELECT DISTINCT ON (split_part(d.url, '?', 1)) split_part(d.url, '?', 1) AS path, sample.delivery_id, sample.due_at
+          FROM (SELECT min(q.due_at) AS due_at FROM delivery_queue q WHERE q.flow_id = probe.flow_id AND q.due_at >= probe.floor) AS first
+          CROSS JOIN generate_series(0, 3) AS moment
+          CROSS JOIN LATERAL (
+              SELECT q.delivery_id, q.created_at, q.due_at FROM delivery_queue q
+              WHERE q.flow_id = probe.flow_id AND q.due_at >= first.due_at + (now() - first.due_at) * moment / 4 AND q.due_at <= now()
+              ORDER BY q.due_at
+              LIMIT 64
+          ) AS sample
+          CROSS JOIN LATERAL (SELECT url FROM deliveries
+                              WHERE deliveries.id = sample.delivery_id AND deliveries.created_at = sample.created_at LIMIT 1) AS d
+          ORDER BY split_part(d.url, '?', 1), sample.due_at, sample.delivery_id) AS oldest
+    ) AS chosen
+WHERE chosen.place = probe.opened % chosen.paths;
+
 -- name: TakeRows :many
 -- TakeRows leases the oldest due rows of each flow, at most room of them, and only as many as have bodies that fit
--- into the free memory together. It begins at the flow's floor, behind the index entries of dead rows. The subquery
--- is an array, because no plan evaluates that twice, which would lock further rows, or scans the whole queue. A row
--- with an expired lease is taken over.
+-- into the free memory together. It begins at the flow's floor, behind the index entries of dead rows, or at a chosen row
+-- and its due time. The subquery is an array, because no plan evaluates that twice, which would lock further rows, or
+-- scans the whole queue. A row with an expired lease is taken over.
 UPDATE delivery_queue q
 SET due_at = now() + @lease::interval, lease_seq = q.lease_seq + 1, leased_by = @replica_id::bigint,
     takeovers = q.takeovers + (q.leased_by IS NOT NULL)::integer
@@ -28,10 +52,11 @@ WHERE q.delivery_id = ANY (ARRAY(
     SELECT fits.delivery_id
     FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
           FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@rooms::integer[]) AS room,
-                       unnest(@floors::timestamptz[]) AS floor, generate_series(1, cardinality(@flow_ids::bigint[])) AS place) AS picked
+                       unnest(@floors::timestamptz[]) AS floor, unnest(@firsts::uuid[]) AS first, generate_series(1, cardinality(@flow_ids::bigint[])) AS place) AS picked
           CROSS JOIN LATERAL (
               SELECT waiting.delivery_id, waiting.due_at, waiting.body_bytes FROM delivery_queue waiting
               WHERE waiting.flow_id = picked.flow_id AND waiting.due_at >= picked.floor AND waiting.due_at <= now()
+                AND (picked.first IS NULL OR waiting.due_at > picked.floor OR waiting.delivery_id = picked.first)
               ORDER BY waiting.due_at
               LIMIT picked.room
               FOR UPDATE SKIP LOCKED
