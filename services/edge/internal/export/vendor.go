@@ -189,12 +189,24 @@ func without(events []Event, unacceptable map[int]string) (rest []Event, decided
 	return rest, decided
 }
 
-// after returns how long to wait after an error: what the vendor asks for, at least the back-off.
+// after returns how long to wait after an error: the longest wait that a vendor asks for in it, at least the back-off.
 func after(err error, backoff time.Duration) time.Duration {
+	if several, ok := errors.AsType[joined](err); ok {
+		for _, one := range several.Unwrap() {
+			backoff = after(one, backoff)
+		}
+		return backoff
+	}
 	if later, ok := errors.AsType[*laterError](err); ok {
 		return max(later.after, backoff)
 	}
 	return backoff
+}
+
+// joined is an error that wraps several.
+type joined interface {
+	error
+	Unwrap() []error
 }
 
 func asIs(v secret.Value) secret.Value { return v }

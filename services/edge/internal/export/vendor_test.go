@@ -210,6 +210,40 @@ func TestFailuresAreNoRefusals(t *testing.T) {
 	}
 }
 
+// After several answers, the sender waits as long as the longest of them asks for, in whichever order they came.
+func TestWaitAfterSeveralAnswers(t *testing.T) {
+	asks := func(seconds time.Duration) error {
+		return &lostError{&laterError{status: 503, after: seconds * time.Second}}
+	}
+	for name, tt := range map[string]struct {
+		err  error
+		want time.Duration
+	}{
+		"none":                       {nil, time.Minute},
+		"one that asks for nothing":  {errors.New("cut off"), time.Minute},
+		"less than the back-off":     {asks(5), time.Minute},
+		"more":                       {asks(600), 10 * time.Minute},
+		"the first asks for more":    {errors.Join(asks(600), asks(5)), 10 * time.Minute},
+		"the last asks for more":     {errors.Join(asks(5), errors.New("cut off"), asks(600)), 10 * time.Minute},
+		"of two cursors":             {errors.Join(fmt.Errorf("counts: %w", asks(5)), fmt.Errorf("ledger: %w", errors.Join(asks(90), asks(600)))), 10 * time.Minute},
+		"two wrapped in one message": {fmt.Errorf("%w, then %w", asks(90), asks(600)), 10 * time.Minute},
+	} {
+		if got := after(tt.err, time.Minute); got != tt.want {
+			t.Errorf("%s: wait of %v, want %v", name, got, tt.want)
+		}
+	}
+	for range 20 { // Stripe answers for both customers at once.
+		s := newSystem(t, func(w http.ResponseWriter, _, body string) {
+			w.Header().Set("Retry-After", map[bool]string{true: "5", false: "600"}[strings.Contains(body, "=c1&")])
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		_, err := s.vendor(t, Stripe).send(t.Context(), many(2))
+		if got := after(err, time.Second); got != 10*time.Minute {
+			t.Fatalf("wait of %v, want 10m", got)
+		}
+	}
+}
+
 // However many events a vendor refuses without naming them, the posts are bounded.
 func TestHalvingIsBounded(t *testing.T) {
 	posts := 0
