@@ -210,7 +210,8 @@ type MeterSum struct {
 	Sum                    string
 }
 
-// PreviewNext returns what would be sent to a destination from where its cursors are.
+// PreviewNext returns what would be sent to a destination from where its cursors are. It leaves out the events of a page
+// that are settled already.
 func (m *Manager) PreviewNext(ctx context.Context, destination string, now time.Time) (Preview, error) {
 	d, err := m.destination(destination)
 	if err != nil {
@@ -226,7 +227,7 @@ func (m *Manager) PreviewNext(ctx context.Context, destination string, now time.
 			cursors = append(cursors, Cursor{Source: source, Since: now.UTC().Truncate(time.Hour)})
 		}
 	}
-	return m.preview(ctx, d, cursors)
+	return m.preview(ctx, d, cursors, now)
 }
 
 // PreviewBackfill returns what a back-fill would send.
@@ -240,7 +241,7 @@ func (m *Manager) PreviewBackfill(ctx context.Context, b Backfill, now time.Time
 		c.Source = source
 		cursors = append(cursors, c)
 	}
-	return m.preview(ctx, d, cursors)
+	return m.preview(ctx, d, cursors, now)
 }
 
 // meterKey is what a preview sums up by.
@@ -252,7 +253,7 @@ type total struct {
 	sum    big.Rat
 }
 
-func (m *Manager) preview(ctx context.Context, d Destination, cursors []Cursor) (Preview, error) {
+func (m *Manager) preview(ctx context.Context, d Destination, cursors []Cursor, now time.Time) (Preview, error) {
 	totals, complete := make(map[meterKey]*total), true
 	for _, c := range cursors {
 		if m.pagers[c.Source] == nil || !d.reads(c.Source) {
@@ -264,17 +265,14 @@ func (m *Manager) preview(ctx context.Context, d Destination, cursors []Cursor) 
 			if err != nil {
 				return Preview{}, err
 			}
-			var events []Event
-			for _, e := range page.Entries {
-				events = append(events, d.Events(c.Source, e)...)
+			open, _, err := pageEvents(ctx, m.archive, d, c, page)
+			if err != nil {
+				return Preview{}, err
 			}
-			if c.OnlyRefused && len(events) > 0 {
-				if events, err = onlyRefused(ctx, m.archive, d.Name, events); err != nil {
-					return Preview{}, err
-				}
+			if !d.Kind.forgets(c, now) { // Otherwise the events are set aside.
+				add(totals, open)
 			}
-			add(totals, events)
-			c.Position, end = page.Next, page.End
+			c.Position, c.Settled, c.UnsureSince, end = page.Next, nil, time.Time{}, page.End
 		}
 		complete = complete && end
 	}

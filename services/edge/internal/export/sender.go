@@ -140,11 +140,11 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 	if p.Page, err = s.Pagers[c.Source].Page(ctx, c, pageSize); err != nil {
 		return p, err
 	}
-	events, settled, err := s.events(ctx, c, p.Page)
+	events, settled, err := pageEvents(ctx, s.Store, s.destination, c, p.Page)
 	if err != nil {
 		return p, err
 	}
-	if memory := s.destination.Kind.memory(); memory > 0 && !c.UnsureSince.IsZero() && now.Sub(c.UnsureSince) >= memory {
+	if s.destination.Kind.forgets(c, now) {
 		p.Refused = uncertain(events, "sent without an answer", c.UnsureSince, "too long ago to send it again")
 		return p, nil
 	}
@@ -173,15 +173,15 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 	return p, nil
 }
 
-// events returns the events of a page that are not settled yet, and those that are. For a back-fill of refused events it
-// returns only such events.
-func (s *sender) events(ctx context.Context, c Cursor, page Page) (open, settled []Event, err error) {
+// pageEvents returns the events of a cursor's page that the destination has not settled yet, and those that it has. For a
+// back-fill of refused events it returns only such events.
+func pageEvents(ctx context.Context, from refusals, d Destination, c Cursor, page Page) (open, settled []Event, err error) {
 	var events []Event
 	for _, e := range page.Entries {
-		events = append(events, s.destination.Events(c.Source, e)...)
+		events = append(events, d.Events(c.Source, e)...)
 	}
 	if c.OnlyRefused && len(events) > 0 {
-		if events, err = onlyRefused(ctx, s.Store, c.Destination, events); err != nil {
+		if events, err = onlyRefused(ctx, from, d.Name, events); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -40,6 +40,13 @@ func heldBack(c Cursor, memory time.Duration, now time.Time) bool {
 	return now.Sub(c.UnsureSince) >= holdTime && failing >= holdTime && (memory == 0 || failing < memory)
 }
 
+// forgets reports whether a destination of this kind may no longer recognize events of a cursor's page that it has taken.
+// Sent again, they could count twice.
+func (k Kind) forgets(c Cursor, now time.Time) bool {
+	memory := k.memory()
+	return memory > 0 && !c.UnsureSince.IsZero() && now.Sub(c.UnsureSince) >= memory
+}
+
 // uncertain returns refusals of events that the destination may have taken, and would count a second time. what has
 // happened since a time, and why says what rules out a further try.
 func uncertain(events []Event, what string, since time.Time, why string) (refused []Refusal) {
