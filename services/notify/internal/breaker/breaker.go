@@ -119,16 +119,19 @@ func (b *Breaker) release(ctx context.Context, key string) {
 	b.states.Change(ctx, key, func(old string) string { return encode(b.policy.Release(decode(old), b.now())) })
 }
 
-// Report records the outcome of an attempt: whether it failed to reach the host, and whether the host answered the lane
-// with an error. It returns the circuit that opened, empty for none. While the host's circuit is open, a failure to
-// reach the host counts only there, so that its lanes don't wait for their own circuits once the host is back.
-func (b *Breaker) Report(ctx context.Context, host, lane string, hostFailed, laneFailed bool) (opened string) {
+// Report records the outcome of an attempt: whether it failed to reach the host, whether the lane's receiver failed to
+// take the message, and for how long it asked to wait. It returns the circuit that opened, empty for none. While the
+// host's circuit is open, a failure to reach the host counts only there, so that its lanes don't wait for their own
+// circuits once the host is back.
+func (b *Breaker) Report(
+	ctx context.Context, host, lane string, hostFailed, laneFailed bool, retryAfter time.Duration,
+) (opened string) {
 	number := numberOf(lane)
 	b.note(host, number, hostFailed)
 	at := decode(b.states.Look(ctx, host, fresh))
 	if hostFailed || at.Row > 0 || at.Open() {
 		var open bool
-		if at, open = b.change(ctx, host, number, hostFailed); open {
+		if at, open = b.change(ctx, host, Event{Lane: number, Failed: hostFailed}); open {
 			opened = CircuitHost
 		}
 	}
@@ -141,25 +144,25 @@ func (b *Breaker) Report(ctx context.Context, host, lane string, hostFailed, lan
 		}
 	case hostFailed || laneFailed:
 		b.expectLanes(ctx, host, at)
-		if _, open := b.change(ctx, key, 0, true); open {
+		if _, open := b.change(ctx, key, Event{Failed: true, RetryAfter: retryAfter}); open {
 			opened = CircuitLane
 		}
 	case known:
 		if at := decode(b.states.Look(ctx, key, fresh)); at.Row > 0 || at.Open() {
-			b.change(ctx, key, 0, false)
+			b.change(ctx, key, Event{})
 		}
 	}
 	return opened
 }
 
 // change records an attempt in a circuit. It returns the new state, and whether the attempt opened the circuit.
-func (b *Breaker) change(ctx context.Context, key string, lane uint64, failed bool) (after State, opened bool) {
+func (b *Breaker) change(ctx context.Context, key string, e Event) (after State, opened bool) {
 	b.states.Change(ctx, key, func(old string) string {
 		before, now := decode(old), b.now()
-		if lane != 0 && failed && !before.Open() {
+		if e.Lane != 0 && e.Failed && !before.Open() {
 			before.Answered = before.Answered.Merge(b.answers(key), now.Add(-recent))
 		}
-		after = b.policy.After(before, lane, failed, now, b.random())
+		after = b.policy.After(before, e, now, b.random())
 		opened = after.Opened > before.Opened
 		return encode(after)
 	})

@@ -21,7 +21,7 @@ func TestSteps(t *testing.T) {
 	var s breaker.State
 	failed := func(times int) {
 		for range times {
-			s = policy.After(s, 0, true, now, 0.5)
+			s = policy.After(s, breaker.Event{Failed: true}, now, 0.5)
 		}
 	}
 	admitted := func(want time.Duration) {
@@ -32,7 +32,7 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	failed(2)
-	s = policy.After(s, 0, false, now, 0.5)
+	s = policy.After(s, breaker.Event{}, now, 0.5)
 	failed(2)
 	admitted(0) // not three in a row
 	failed(1)
@@ -52,7 +52,7 @@ func TestSteps(t *testing.T) {
 	admitted(0)
 	now = now.Add(lease)
 	admitted(0) // the probe never told: another
-	s = policy.After(s, 0, false, now, 0.5)
+	s = policy.After(s, breaker.Event{}, now, 0.5)
 	admitted(0)
 	failed(2)
 	admitted(0)
@@ -62,12 +62,34 @@ func TestSteps(t *testing.T) {
 	admitted(0) // a clock set back holds nothing up
 }
 
+// A pause lasts at least as long as the receiver asked, up to the longest pause.
+func TestRetryAfterExtendsThePause(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for asked, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Second, time.Second: 10 * time.Second, 15 * time.Second: 15 * time.Second, time.Hour: policy.MaxPause,
+	} {
+		now, failure, s := start, breaker.Event{Failed: true, RetryAfter: asked}, breaker.State{}
+		for range policy.Failures {
+			s = policy.After(s, failure, now, 0.5)
+		}
+		if got := s.Until.Sub(now); got != want {
+			t.Errorf("asked to wait %v: paused for %v, want %v", asked, got, want)
+		}
+		now = s.Until
+		s, _ = policy.Admit(s, 0, now, lease)
+		s = policy.After(s, failure, now, 0.5)
+		if got, want := s.Until.Sub(now), max(want, 20*time.Second); got != want {
+			t.Errorf("asked to wait %v by the probe: paused for %v, want %v", asked, got, want)
+		}
+	}
+}
+
 // Lanes take turns to probe a host: a lane whose probe failed lets the waiting lanes go first.
 func TestLanesTakeTurns(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var s breaker.State
 	for range 3 {
-		s = policy.After(s, 1, true, now, 0.5)
+		s = policy.After(s, breaker.Event{Lane: 1, Failed: true}, now, 0.5)
 	}
 	var probed []uint64
 	for range 9 {
@@ -77,7 +99,7 @@ func TestLanesTakeTurns(t *testing.T) {
 			for lane := range uint64(3) {
 				if s, wait = policy.Admit(s, lane+1, now, lease); wait == 0 {
 					probed = append(probed, lane+1)
-					s = policy.After(s, lane+1, true, now, 0.5)
+					s = policy.After(s, breaker.Event{Lane: lane + 1, Failed: true}, now, 0.5)
 					break
 				}
 				least = min(least, wait)
@@ -99,11 +121,11 @@ func TestLanesTakeTurns(t *testing.T) {
 // A host's circuit opens only if no other lane was answered within the last minute.
 func TestAnsweredLaneKeepsTheHostClosed(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	s := policy.After(breaker.State{}, 1, true, now, 0.5)
-	s = policy.After(s, 2, false, now, 0.5)
+	s := policy.After(breaker.State{}, breaker.Event{Lane: 1, Failed: true}, now, 0.5)
+	s = policy.After(s, breaker.Event{Lane: 2}, now, 0.5)
 	fail := func(lane uint64, want bool) {
 		t.Helper()
-		if s = policy.After(s, lane, true, now, 0.5); s.Open() != want {
+		if s = policy.After(s, breaker.Event{Lane: lane, Failed: true}, now, 0.5); s.Open() != want {
 			t.Fatalf("open %v, want %v: %+v", s.Open(), want, s)
 		}
 	}
@@ -132,7 +154,7 @@ func TestReplicasShareIt(t *testing.T) {
 	a, b := replica(), replica()
 	for i := range 3 {
 		from := []*breaker.Breaker{a, b}[i%2]
-		if opened := from.Report(t.Context(), "https://x", "", true, false); (opened != "") != (i == 2) {
+		if opened := from.Report(t.Context(), "https://x", "", true, false, 0); (opened != "") != (i == 2) {
 			t.Errorf("failure %d opened %q", i+1, opened)
 		}
 	}

@@ -71,6 +71,15 @@ const waiting = time.Second
 // yield is how much later each lane in the order of probes may probe than the one before it. Short pauses reduce it.
 const yield = 200 * time.Millisecond
 
+// Event is an attempt's result for one circuit.
+type Event struct {
+	// Lane is the number of the attempt's lane for a host's circuit, and zero for a lane's.
+	Lane uint64
+	// Failed reports whether the attempt failed. RetryAfter is then the pause that the receiver asked for; zero for none.
+	Failed     bool
+	RetryAfter time.Duration
+}
+
 // Admit decides whether an attempt that ends within lease may begin at now. If not, wait is how long to wait before
 // asking again. For a host's circuit, lane is the number of the attempt's lane; otherwise it is zero. Lanes take turns
 // to probe: a lane whose probe failed lets the others go first.
@@ -102,32 +111,33 @@ func (p Policy) Release(s State, now time.Time) State {
 	return s
 }
 
-// After returns the state after an attempt that ended at now. lane is as for Admit; random is in [0, 1). A host's
-// circuit opens only if no other lane was answered within the window, since such an answer shows that the host is
-// alive.
-func (p Policy) After(s State, lane uint64, failed bool, now time.Time, random float64) State {
+// After returns the state after an attempt that ended at now; random is in [0, 1). A host's circuit opens only if no
+// other lane was answered within the window, since such an answer shows that the host is alive. RetryAfter makes a
+// pause longer, up to MaxPause.
+func (p Policy) After(s State, e Event, now time.Time, random float64) State {
 	switch {
-	case !failed:
+	case !e.Failed:
 		if s.Row == 0 && !s.Open() {
 			return s
 		}
 		next := State{Changed: now, Answered: s.Answered, LanesUntil: s.LanesUntil}
-		if lane != 0 {
-			next.Answered = next.Answered.With(lane, now)
+		if e.Lane != 0 {
+			next.Answered = next.Answered.With(e.Lane, now)
 		}
 		return next
 	case s.Open() && s.ProbeEnds.IsZero(): // The attempt began before the circuit opened.
 		return s
 	}
-	s.Row, s.Changed, s.Answered = s.Row+1, now, s.Answered.Without(lane)
-	if s.Row < p.Failures || lane != 0 && !s.Open() && s.Answered.Others(lane, now.Add(-window)) {
+	s.Row, s.Changed, s.Answered = s.Row+1, now, s.Answered.Without(e.Lane)
+	if s.Row < p.Failures || e.Lane != 0 && !s.Open() && s.Answered.Others(e.Lane, now.Add(-window)) {
 		return s
 	}
 	pause := min(p.Pause<<min(s.Opened, 20), p.MaxPause)
 	pause += time.Duration(float64(pause) * (0.4*random - 0.2))
+	pause = max(pause, min(e.RetryAfter, p.MaxPause))
 	s.Opened, s.Until, s.ProbeEnds = s.Opened+1, now.Add(pause), time.Time{}
-	if lane != 0 {
-		s.Probed = s.Probed.failed(lane)
+	if e.Lane != 0 {
+		s.Probed = s.Probed.failed(e.Lane)
 	}
 	return s
 }

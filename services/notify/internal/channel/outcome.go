@@ -82,13 +82,16 @@ type Outcome struct {
 	// Replaced reports that an earlier message was changed in place.
 	Replaced bool
 	// HostFailed reports whether the destination's host could not be reached, or the operator's own server failed
-	// whatever the recipient. The host's circuit counts it. LaneFailed reports whether the host answered with a server
-	// error. Only the lane's circuit counts it.
-	HostFailed, LaneFailed bool
+	// whatever the recipient. The host's circuit counts it.
+	HostFailed bool
 	// Untested reports that the outcome says nothing about the destination: nothing was sent, or the transport panicked.
 	// No circuit counts it.
 	Untested bool
 }
+
+// LaneFailed reports whether the receiver did not take the message now but may take it later, as with a 429, a 408 or a
+// 5xx. The lane's circuit counts it.
+func (o Outcome) LaneFailed() bool { return o.Kind == RetryAfter || o.Kind == Unknown }
 
 // Delivered returns the outcome of an accepted message.
 func Delivered(status int) Outcome { return Outcome{Kind: OK, Status: status} }

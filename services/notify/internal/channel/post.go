@@ -106,12 +106,8 @@ func (a Answer) Outcome() Outcome {
 		return o
 	case a.Class == ClassNone:
 		return Delivered(a.Status)
-	case a.Class == ClassRate, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly:
+	case a.Class == ClassRate, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status >= 500:
 		return Retry(a.Class, a.Status, a.After)
-	case a.Status >= 500:
-		o := Retry(a.Class, a.Status, a.After)
-		o.LaneFailed = true
-		return o
 	}
 	return Failed(a.Class, a.Status, "")
 }

@@ -43,9 +43,10 @@ func TestAnswers(t *testing.T) {
 		"gone":         {status(410), channel.Failed(channel.ClassClient, 410, "")},
 		"redirect":     {status(302), channel.Failed(channel.ClassRedirect, 302, "")},
 		"timeout, 408": {status(408), channel.Retry(channel.ClassClient, 408, 0)},
+		"early, 425":   {status(425), channel.Retry(channel.ClassClient, 425, 0)},
 		"rate":         {status(429, "Retry-After", "7"), channel.Retry(channel.ClassRate, 429, 7*time.Second)},
-		"broken":       {status(500), laneFailed(channel.Retry(channel.ClassServer, 500, 0))},
-		"busy":         {status(503, "Retry-After", "2.5"), laneFailed(channel.Retry(channel.ClassServer, 503, 2500*time.Millisecond))},
+		"broken":       {status(500), channel.Retry(channel.ClassServer, 500, 0)},
+		"busy":         {status(503, "Retry-After", "2.5"), channel.Retry(channel.ClassServer, 503, 2500*time.Millisecond)},
 		"no answer":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, hostFailed(channel.Lost(channel.ClassReset))},
 		"silence":      {silence, hostFailed(channel.Lost(channel.ClassTimeout))},
 	}
@@ -124,11 +125,6 @@ func TestDetailOfManySecrets(t *testing.T) {
 
 func hostFailed(o channel.Outcome) channel.Outcome {
 	o.HostFailed = true
-	return o
-}
-
-func laneFailed(o channel.Outcome) channel.Outcome {
-	o.LaneFailed = true
 	return o
 }
 

@@ -104,7 +104,7 @@ func TestSlackAppOutcomes(t *testing.T) {
 		"an unknown error":    {200, `{"ok":false,"error":"new_error ` + canary + `"}`, "", channel.Failed("slack_refused", 200, "new_error [redacted]")},
 		"not Slack":           {200, "<html>", "", channel.Outcome{Kind: channel.Unknown, Class: channel.ClassResponse, Status: 200}},
 		"neither":             {200, `{"ok":false}`, "", channel.Outcome{Kind: channel.Unknown, Class: channel.ClassResponse, Status: 200}},
-		"an error of a proxy": {503, "", "", channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassServer, Status: 503, LaneFailed: true}},
+		"an error of a proxy": {503, "", "", channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassServer, Status: 503}},
 		"a redirect":          {302, "", "", channel.Failed(channel.ClassRedirect, 302, "")},
 	}
 	for name, tt := range tests {

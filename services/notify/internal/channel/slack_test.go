@@ -123,7 +123,7 @@ func TestSlackRefusals(t *testing.T) {
 		{404, "channel_not_found", channel.Failed("channel_not_found", 404, "")},
 		{410, "channel_is_archived", channel.Failed("channel_is_archived", 410, "")},
 		{404, "something " + canary, channel.Failed(channel.ClassClient, 404, "")},
-		{500, "rollup_error", laneFailed(channel.Retry(channel.ClassServer, 500, 0))},
+		{500, "rollup_error", channel.Retry(channel.ClassServer, 500, 0)},
 	}
 	for _, tt := range tests {
 		answer.status, answer.body = tt.status, tt.body

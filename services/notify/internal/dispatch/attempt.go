@@ -152,7 +152,8 @@ func (e *Engine) report(ctx context.Context, l *Leased, o channel.Outcome) {
 		e.o.Breaker.Release(ctx, e.host(l), laneOf(l))
 		return
 	}
-	if opened := e.o.Breaker.Report(ctx, e.host(l), laneOf(l), o.HostFailed, o.LaneFailed); opened != "" {
+	opened := e.o.Breaker.Report(ctx, e.host(l), laneOf(l), o.HostFailed, o.LaneFailed(), o.After)
+	if opened != "" {
 		e.meters.opened(ctx, opened)
 		e.o.Log.WarnContext(ctx, "circuit opened", slog.String("circuit", opened), slog.String("channel", string(e.o.Channel)),
 			slog.String("destination", e.host(l)), slog.String("class", string(o.Class)))

@@ -113,8 +113,8 @@ type Breaker interface {
 	Admit(ctx context.Context, host, lane string, lease time.Duration) (wait time.Duration)
 	// Release ends an admitted attempt of which nothing was sent, so that another one may probe.
 	Release(ctx context.Context, host, lane string)
-	// Report returns the circuit that opened; empty for none.
-	Report(ctx context.Context, host, lane string, hostFailed, laneFailed bool) (opened string)
+	// Report returns the circuit that opened; empty for none. retryAfter is the pause that the receiver asked for.
+	Report(ctx context.Context, host, lane string, hostFailed, laneFailed bool, retryAfter time.Duration) (opened string)
 }
 
 // Limiter limits the rate of each lane.

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/push"
+	"switchyard.dev/services/notify/internal/webpush"
 )
 
 // byLane fails the messages of some lanes and answers the others with 200.
@@ -42,14 +45,11 @@ func (x *byLane) Deliver(ctx context.Context, t channel.Task) channel.Outcome {
 
 // A URL, channel or device that fails doesn't delay messages to others of its host.
 func TestFailingLaneDelaysNoOther(t *testing.T) {
-	failed := func(o channel.Outcome, host bool) channel.Outcome {
-		o.HostFailed, o.LaneFailed = host, !host
-		return o
-	}
 	for name, x := range map[string]*byLane{
-		"answers 500": {fail: failed(channel.Retry(channel.ClassServer, 500, 0), false)},
-		"hangs":       {fail: failed(channel.Lost(channel.ClassTimeout), true), takes: 10 * time.Second},
-		"resets":      {fail: failed(channel.Retry(channel.ClassReset, 0, 0), true)},
+		"answers 500": {fail: channel.Retry(channel.ClassServer, 500, 0)},
+		"answers 429": {fail: channel.Retry(channel.ClassRate, 429, 0)},
+		"hangs":       {fail: unreached(channel.Lost(channel.ClassTimeout)), takes: 10 * time.Second},
+		"resets":      {fail: unreached(channel.Retry(channel.ClassReset, 0, 0))},
 	} {
 		for _, devices := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", devices: ", devices), func(t *testing.T) {
@@ -86,5 +86,64 @@ func TestFailingLaneDelaysNoOther(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// temporary returns, by name, the outcomes of answers after which a message is tried again.
+func temporary(wait time.Duration) map[string]channel.Outcome {
+	outcomes := make(map[string]channel.Outcome)
+	for _, status := range []int{408, 425, 429, 500, 502, 503, 504} {
+		class := channel.ClassClient
+		switch {
+		case status == 429:
+			class = channel.ClassRate
+		case status >= 500:
+			class = channel.ClassServer
+		}
+		answer := channel.Answer{Status: status, Class: class, Sent: true, After: wait}
+		outcomes[fmt.Sprint("webhook ", status)] = answer.Outcome()
+	}
+	for _, status := range []int{406, 408, 425, 429, 500, 503} {
+		answer := webpush.Read(status, http.Header{}, nil, time.Now())
+		answer.RetryAfter = wait
+		outcomes[fmt.Sprint("web push ", status)] = push.Outcome(answer)
+	}
+	return outcomes
+}
+
+// A lane whose receiver asks to come back later pauses after as many answers in a row as after server errors.
+func TestTemporaryRefusalsPauseALane(t *testing.T) {
+	for name, refusal := range temporary(0) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(refusal)
+				w.o.Limiter, w.o.InFlight = nil, 1
+				for range 30 {
+					w.queue.Add(channel.Webhook, "lane", time.Hour)
+				}
+				w.o.Channel = channel.Webhook
+				w.run(t, 9*time.Second)
+				w.sentAt(t, 0, 0, 0)
+			})
+		})
+	}
+}
+
+// A probe that is refused for now leaves the circuit open, for as long as the receiver asked, up to the longest pause.
+func TestRefusedProbePausesALane(t *testing.T) {
+	for name, refusal := range temporary(time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				broken := channel.Retry(channel.ClassServer, 500, 0)
+				w := newWorld(broken, broken, broken, refusal, channel.Delivered(200))
+				w.o.Limiter, w.o.InFlight = nil, 1
+				for range 5 {
+					w.queue.Add(channel.Webhook, "lane", 3*time.Hour)
+				}
+				w.o.Channel = channel.Webhook
+				w.run(t, 75*time.Second)
+				w.sentAt(t, 0, 0, 0, 10, 70, 70, 70, 70)
+			})
+		})
 	}
 }

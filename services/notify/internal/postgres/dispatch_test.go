@@ -31,7 +31,9 @@ type closedBreaker struct{}
 
 func (closedBreaker) Admit(context.Context, string, string, time.Duration) time.Duration { return 0 }
 
-func (closedBreaker) Report(context.Context, string, string, bool, bool) string { return "" }
+func (closedBreaker) Report(context.Context, string, string, bool, bool, time.Duration) string {
+	return ""
+}
 
 func (closedBreaker) Release(context.Context, string, string) {}
 

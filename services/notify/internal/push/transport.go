@@ -218,7 +218,7 @@ func retry(a webpush.Answer) channel.Outcome {
 	o := channel.Retry(lostClass(a), a.Status, a.RetryAfter)
 	switch {
 	case a.Status >= 500:
-		o.Class, o.LaneFailed = channel.ClassServer, true
+		o.Class = channel.ClassServer
 	case a.Status != 0:
 		o.Class = channel.ClassRate
 	default:

@@ -121,7 +121,7 @@ func TestDeliver(t *testing.T) {
 		"mismatch":   {answer{Verdict: webpush.Mismatch, Status: 403}, channel.Denied(ClassMismatch, 403, true), []string{"quarantine 7"}},
 		"bad token":  {answer{Verdict: webpush.Unauthorized, Status: 401, Reason: "http_401"}, channel.Outcome{Kind: channel.Auth, Class: channel.ClassCredential, Status: 401, Detail: "http_401"}, nil},
 		"too many":   {answer{Verdict: webpush.Retry, Status: 429, Reason: "http_429", RetryAfter: time.Minute}, channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassRate, Status: 429, After: time.Minute, Detail: "http_429"}, nil},
-		"broken":     {answer{Verdict: webpush.Retry, Status: 503, Reason: "http_503"}, channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassServer, Status: 503, Detail: "http_503", LaneFailed: true}, nil},
+		"broken":     {answer{Verdict: webpush.Retry, Status: 503, Reason: "http_503"}, channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassServer, Status: 503, Detail: "http_503"}, nil},
 		"nobody":     {answer{Verdict: webpush.Retry, Reason: webpush.ReasonConnection}, channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassConnect, HostFailed: true}, nil},
 		"no answer":  {answer{Verdict: webpush.Lost, Reason: webpush.ReasonTimeout}, channel.Outcome{Kind: channel.Unknown, Class: channel.ClassTimeout, HostFailed: true}, nil},
 		"too large":  {answer{Verdict: webpush.Refused, Status: 413, Reason: "http_413"}, channel.Failed(ClassTooLarge, 413, "http_413"), nil},
