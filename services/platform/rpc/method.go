@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/screen"
+	"switchyard.dev/services/platform/spelling"
 )
 
 // Route is one HTTP path of a contract.
@@ -157,8 +158,8 @@ func (t methodTable) checkURL(method string, u *url.URL, lenient bool) error {
 	if lenient {
 		return nil
 	}
-	if name, unknown := t.unknownParameter(method, query); unknown {
-		return refuseParameter(name, "unknown query parameter")
+	if err := t.checkParameters(method, query); err != nil {
+		return err
 	}
 	return checkPageSize(query)
 }
@@ -187,17 +188,20 @@ func refuseParameter(name, rule string) error {
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// unknownParameter returns a query parameter that the method's request has no field for.
-func (t methodTable) unknownParameter(method string, query url.Values) (string, bool) {
+// checkParameters refuses a query parameter that the method's request has no field for.
+func (t methodTable) checkParameters(method string, query url.Values) error {
 	input, ok := t.inputs[method]
 	if !ok {
-		return "", false
+		return nil
 	}
 	for name := range query {
 		field, _, _ := strings.Cut(name, ".")
-		if input == nil || (input.Fields().ByTextName(field) == nil && input.Fields().ByJSONName(field) == nil) {
-			return name, true
+		switch {
+		case input == nil:
+			return refuseParameter(name, "unknown query parameter; this request takes none")
+		case fieldOf(input, field) == nil:
+			return refuseParameter(name, "unknown query parameter"+spelling.Hint(field, "parameters", fieldNames(input)))
 		}
 	}
-	return "", false
+	return nil
 }

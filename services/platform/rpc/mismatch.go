@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/services/platform/screen"
+	"switchyard.dev/services/platform/spelling"
 )
 
 // mismatch returns the first place where a JSON object doesn't match a message, as "path: rule", or "" if it finds
@@ -21,7 +22,7 @@ func (c *codec) mismatch(object gjson.Result, desc protoreflect.MessageDescripto
 	object.ForEach(func(key, value gjson.Result) bool {
 		field := fieldOf(desc, key.Str)
 		if field == nil {
-			found = unknownField(path, key.Str)
+			found = unknownField(desc, path, key.Str)
 			return false
 		}
 		found = c.mismatchField(value, field, path+string(field.Name()))
@@ -30,13 +31,24 @@ func (c *codec) mismatch(object gjson.Result, desc protoreflect.MessageDescripto
 	return found
 }
 
-// unknownField returns the error for an unknown name. It repeats the name only if screen.IsName permits it, because a
-// key may have been sent in place of a name.
-func unknownField(path, name string) string {
+// unknownField returns the error for a name that no field of a message has. It repeats the name only if screen.IsName
+// permits it, because a key may have been sent in place of a name.
+func unknownField(desc protoreflect.MessageDescriptor, path, name string) string {
+	hint := spelling.Hint(name, "fields", fieldNames(desc))
 	if screen.IsName(name) {
-		return path + name + ": unknown field"
+		return path + name + ": unknown field" + hint
 	}
-	return cmp.Or(strings.TrimSuffix(path, "."), "body") + ": holds an unknown field"
+	return cmp.Or(strings.TrimSuffix(path, "."), "body") + ": holds an unknown field" + hint
+}
+
+// fieldNames returns the names of a message's fields on the JSON face.
+func fieldNames(desc protoreflect.MessageDescriptor) (names []string) {
+	for i := range desc.Fields().Len() {
+		if field := desc.Fields().Get(i); !isHidden(field) {
+			names = append(names, field.TextName())
+		}
+	}
+	return names
 }
 
 func (c *codec) mismatchField(value gjson.Result, field protoreflect.FieldDescriptor, path string) string {

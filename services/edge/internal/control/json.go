@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/screen"
+	"switchyard.dev/services/platform/spelling"
 )
 
 // maxBody bounds an operator's request body in bytes.
@@ -88,7 +89,8 @@ func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T],
 		switch {
 		case name == "limit" || name == "cursor" || name == "tag" && slices.Contains(names, name): // checked by their readers
 		case !slices.Contains(names, name):
-			return nil, p, unknownName("query", "", name, "is not a parameter of this request")
+			hint := spelling.Hint(name, "parameters", append(slices.Clone(names), "limit", "cursor"))
+			return nil, p, unknownName("query", "", name, "is not a parameter of this request"+hint)
 		case !caller.Printable(q.Get(name)):
 			return nil, p, apierr.Invalid(name, "must be printable ASCII without spaces, at most 256 characters")
 		}

@@ -99,6 +99,17 @@ func TestKeysAreNotRepeated(t *testing.T) {
 			t.Errorf("%s: %v, want %s", query, err, want)
 		}
 	}
+	for query, want := range map[string]string{
+		"organization=a": "organization: is not a parameter of this request; did you mean organization_id?",
+		"colour=red":     "colour: is not a parameter of this request; known parameters: organization_id, limit, cursor",
+		strings.Repeat("colour", 100_000) + "=red": "query: holds a name that is not a parameter of this request; known parameters: organization_id, limit, cursor",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.URL = &url.URL{Path: "/", RawQuery: query}
+		if _, _, err := readPage[place](r, "organization_id"); err == nil || err.Error() != want {
+			t.Errorf("%.50s: %v, want %s", query, err, want)
+		}
+	}
 	if err := identifiers("name", "Zapier", "organization_id", "3f1e8a52-9c1d-4b7e-8a52-9c1d4b7e8a52", "product", "ai"); err != nil {
 		t.Error(err)
 	}

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
+	"switchyard.dev/services/platform/spelling"
 )
 
 const (
@@ -36,7 +38,7 @@ func mismatch(text []byte, into reflect.Type, path string) error {
 		return eachPart(text, func(name string, value json.RawMessage) error {
 			field, ok := fieldNamed(into, name)
 			if !ok {
-				return unknownName("body", path, name, ruleUnknown)
+				return unknownName("body", path, name, ruleUnknown+spelling.Hint(name, "fields", fieldNames(into)))
 			}
 			return mismatch(value, field.Type, joined(path, jsonName(field)))
 		})
@@ -91,12 +93,27 @@ func joined(path, name string) string { return strings.TrimPrefix(path+"."+name,
 
 // fieldNamed returns the field of a struct that has a name in JSON, whose case doesn't matter.
 func fieldNamed(of reflect.Type, name string) (found reflect.StructField, ok bool) {
-	for _, field := range reflect.VisibleFields(of) {
-		if own := jsonName(field); field.IsExported() && !field.Anonymous && own != "-" && strings.EqualFold(own, name) {
+	for _, field := range jsonFields(of) {
+		if strings.EqualFold(jsonName(field), name) {
 			return field, true
 		}
 	}
 	return found, false
+}
+
+// fieldNames returns the names that the fields of a struct have in JSON.
+func fieldNames(of reflect.Type) (names []string) {
+	for _, field := range jsonFields(of) {
+		names = append(names, jsonName(field))
+	}
+	return names
+}
+
+// jsonFields returns the fields of a struct that JSON holds.
+func jsonFields(of reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(of), func(field reflect.StructField) bool {
+		return !field.IsExported() || field.Anonymous || jsonName(field) == "-"
+	})
 }
 
 func jsonName(field reflect.StructField) string {

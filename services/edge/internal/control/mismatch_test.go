@@ -29,7 +29,9 @@ type quantity struct {
 // A body that does not fit is refused with the path of the first place, and repeats no value.
 func TestReadNamesPaths(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"foo":1}`: "foo: is not a field",
+		`{"foo":1}`:     "foo: is not a field of this request; known fields: organization_id, rules, limit, expires_at, overlap_seconds",
+		`{"expires":1}`: "expires: is not a field of this request; did you mean expires_at?",
+		`{"overlap":1}`: "overlap: is not a field of this request; did you mean overlap_seconds?",
 		`{"rules":[{"name":"a"},{"name":"a","foo":1}]}`:                                       "rules[1].foo: is not a field",
 		`{"rules":[{"to":[{"channel":"slack"},{"channel":"slack","webhook_url":"canary"}]}]}`: "rules[0].to[1].webhook_url: is not a field",
 		`{"rules":[{"to":[{"channel":"in_app"},{"channel":7}]}]}`:                             "rules[0].to[1].channel: has the wrong type",
@@ -41,7 +43,7 @@ func TestReadNamesPaths(t *testing.T) {
 		`{"rules":[{"sk-ant-api03-Zx81canaryQw27Rt63":1}]}`:                                   "rules[0]: holds a name that is not a field",
 		`{"rules":[{"` + strings.Repeat("canary", 100) + `":1}]}`:                             "rules[0]: holds a name that is not a field",
 		`{"limit":{"requests":"canary"}}`:                                                     "limit.requests: has the wrong type",
-		`{"limit":{"foo":1}}`:                                                                 "limit.foo: is not a field",
+		`{"limit":{"foo":1}}`:                                                                 "limit.foo: is not a field of this request; known fields: requests",
 		`{"limit":[1]}`:                                                                       "limit: has the wrong type",
 		`{"overlap_seconds":1.5}`:                                                             "overlap_seconds: has the wrong type",
 		`{"expires_at":"canary"}`:                                                             "expires_at: has the wrong type",

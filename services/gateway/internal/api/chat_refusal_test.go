@@ -48,7 +48,7 @@ func chatRefusals() []chatRefusal {
 		{`{"messages":[{"role":"user","content":null}]}`, say("user", "null"), 400, "messages[0].content: is required"},
 		{`{"messages":[{"role":"user","content":7}]}`, say("user", "7"), 400, "messages[0].content: must be a string or an array"},
 		{`{"messages":[{"role":"user","content":[]}]}`, say("user", "[]"), 400, "messages[0].content: must not be empty"},
-		{`{"messages":[{"role":"user","content":[{"type":"text","text":"a","colour":1}]}]}`, say("user", `[{"type":"text","text":"a","colour":1}]`), 400, `messages[0].content: unknown field "colour"`},
+		{`{"messages":[{"role":"user","content":[{"type":"text","text":"a","colour":1}]}]}`, say("user", `[{"type":"text","text":"a","colour":1}]`), 400, `messages[0].content: unknown field "colour"; known fields: type, text, image_url.url, image_url.detail`},
 		{`{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, say("user", `[{"type":"text"}]`), 400, "messages[0].content[0]: a text part"},
 		{`{"messages":[{"role":"user","content":[{"type":"audio"}]}]}`, say("user", `[{"type":"audio"}]`), 400, "messages[0].content[0].type"},
 		{`{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, say("user", `[{"type":"image_url"}]`), 400, "messages[0].content[0]: an image_url part"},

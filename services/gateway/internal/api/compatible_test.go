@@ -107,7 +107,7 @@ func TestCompatibleErrors(t *testing.T) {
 		{"no such model", "POST", messagesPath, `{"model":"none",` + anthropicMsg + `}`, nil, 404, `"type":"not_found_error"`},
 		{"a goal that is none", "POST", completions, `{` + messages + `}`, []string{"X-Switchyard-Goal", "fun"}, 400, `"param":"optimization_goal"`},
 		{"two goals", "POST", completions, `{"switchyard":{"optimization_goal":"cost"},` + messages + `}`, []string{"X-Switchyard-Goal", "quality"}, 400, "X-Switchyard-Goal: differs"},
-		{"an unknown field of ours", "POST", completions, `{"switchyard":{"gaol":"cost"},` + messages + `}`, nil, 400, `switchyard: unknown field \"gaol\"`},
+		{"an unknown field of ours", "POST", completions, `{"switchyard":{"gaol":"cost"},` + messages + `}`, nil, 400, `switchyard: unknown field \"gaol\"; known fields: organization_id, provider, optimization_goal, byok.provider, byok.mode, allow_substitution, `},
 		{"a zero byte", "POST", completions, `{"metadata":{"k":"a\u0000"},` + messages + `}`, nil, 400, "metadata: must not hold a zero byte"},
 		{"a zero byte of ours", "POST", completions, `{"switchyard":{"metadata":{"k":"\u0000"}},` + messages + `}`, nil, 400, "metadata: must not hold a zero byte"},
 		{"substitution", "POST", completions, `{` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "maybe"}, 400, "must be true or false"},
