@@ -269,7 +269,7 @@ func (m *Manager) preview(ctx context.Context, d Destination, cursors []Cursor, 
 			if err != nil {
 				return Preview{}, err
 			}
-			if !d.Kind.forgets(c, now) { // Otherwise the events are set aside.
+			if !d.Kind.forgets(c.UnsureSince, now) { // Otherwise the events are set aside.
 				add(totals, open)
 			}
 			c.Position, c.Settled, c.UnsureSince, end = page.Next, nil, time.Time{}, page.End

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ type sender struct {
 	destination Destination
 	vendor      vendor
 	failures    int
+	// last is the event that the destination took last since this process began. lastSent is when it was first sent.
+	last     Event
+	lastSent time.Time
 }
 
 // run sends until ctx ends: page after page, then after the interval, after a failure later.
@@ -56,7 +60,7 @@ func (s *sender) next(ctx context.Context, more bool, err error) time.Duration {
 	switch {
 	case err != nil && !errors.Is(err, ErrFence):
 		if s.failures++; s.failures == 1 && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "export is failing", name, slog.String("error", err.Error()))
+			s.Log.WarnContext(ctx, "export is failing", name, slog.String("error", reason(err.Error())))
 		}
 		return after(err, backoff(s.failures))
 	case s.failures > 0:
@@ -144,7 +148,7 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 	if err != nil {
 		return p, err
 	}
-	if s.destination.Kind.forgets(c, now) {
+	if s.destination.Kind.forgets(c.UnsureSince, now) {
 		p.Refused = uncertain(events, "sent without an answer", c.UnsureSince, "too long ago to send it again")
 		return p, nil
 	}
@@ -154,11 +158,15 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 		}
 	}
 	for len(events) > 0 {
-		n := min(len(events), s.vendor.batch())
+		n, aside := min(len(events), s.vendor.batch()), s.setsAside(ctx, c, settled, now)
 		done, err := s.vendor.send(ctx, events[:n])
 		p.Taken, p.Refused = append(p.Taken, done.taken...), append(p.Refused, done.refused...)
-		if aside := s.setAside(ctx, c, done.failing, settled, now); len(aside) > 0 {
-			p.Refused = append(p.Refused, aside...)
+		if len(done.taken) > 0 {
+			s.last, s.lastSent = done.taken[0], cmp.Or(c.UnsureSince, now)
+		}
+		if aside && len(done.failing) > 0 {
+			why := "while the destination took other events"
+			p.Refused = append(p.Refused, uncertain(done.failing, "failed alone", c.UnsureSince, why)...)
 			events = unsettled(events, p.Settled())
 			continue
 		}

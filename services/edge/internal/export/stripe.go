@@ -29,8 +29,8 @@ const (
 
 func (stripe) batch() int { return stripeBatch }
 
-// send sends the events of several customers and meters at once. A 5xx from Stripe holds up only the events of the same
-// customer and meter; any other failure holds up all events that follow.
+// send sends the events of several customers and meters at once. A request that is lost holds up only the events of the
+// same customer and meter; any other failure holds up all events that follow.
 func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 	var mu sync.Mutex
 	var done settlement
@@ -46,8 +46,8 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 				}
 				why, err := s.sendOne(ctx, e)
 				mu.Lock()
-				switch later, answered := errors.AsType[*laterError](err); {
-				case answered && later.status >= http.StatusInternalServerError:
+				switch {
+				case isLost(ctx, err):
 					errs, done.failing = append(errs, err), append(done.failing, e)
 				case err != nil:
 					errs = append(errs, err)

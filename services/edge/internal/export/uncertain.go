@@ -3,48 +3,55 @@ package export
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // holdTime is how long events that fail alone may hold back their page.
 const holdTime = time.Hour
 
-// setAside returns refusals of the failing events if they have held back their page for holdTime while the destination
-// decides on other events. The destination shows that by recognizing an event of the page that it has taken, so an
-// outage sets nothing aside.
-func (s *sender) setAside(ctx context.Context, c Cursor, failing, settled []Event, now time.Time) []Refusal {
-	if len(failing) == 0 || !heldBack(c, s.destination.Kind.memory(), now) {
-		return nil
+// setsAside reports whether events of a page that fail now are set aside: they have held back their page for holdTime
+// while the destination decides on other events. The destination shows that by recognizing an event that it has taken,
+// so an outage sets nothing aside.
+func (s *sender) setsAside(ctx context.Context, c Cursor, settled []Event, now time.Time) bool {
+	if !heldBack(c, s.destination.Kind, now) {
+		return false
+	}
+	known := s.known(ctx, c, settled, now)
+	if len(known) == 0 {
+		return false
+	}
+	done, err := s.vendor.send(ctx, known[:1])
+	return err == nil && len(done.taken) > 0
+}
+
+// known returns events that the destination has taken and still recognizes: the page's, then the one that this process
+// sent last. It leaves out refused events, which could be taken now, so that a back-fill would send them once more.
+func (s *sender) known(ctx context.Context, c Cursor, settled []Event, now time.Time) []Event {
+	if !s.lastSent.IsZero() && !s.destination.Kind.forgets(s.lastSent, now) {
+		settled = append(slices.Clip(settled), s.last)
 	}
 	refused, err := s.Store.Refused(ctx, c.Destination, identifiers(settled))
 	if err != nil {
 		return nil
 	}
-	taken := unsettled(settled, refused) // A refused event could be taken now, and a back-fill would send it once more.
-	if len(taken) == 0 {
-		return nil
-	}
-	if done, err := s.vendor.send(ctx, taken[:1]); err != nil || len(done.taken) == 0 {
-		return nil
-	}
-	return uncertain(failing, "answered with 5xx", c.UnsureSince, "while the destination took other events")
+	return unsettled(settled, refused)
 }
 
-// heldBack reports whether a page has waited for holdTime for events that may have been taken, and the destination still
-// recognizes those that it took since the page's first failure. memory is zero for a destination that never forgets.
-func heldBack(c Cursor, memory time.Duration, now time.Time) bool {
-	if c.UnsureSince.IsZero() || c.FailingSince.IsZero() {
+// heldBack reports whether a page has waited for holdTime for events that may have been taken, and a destination of a
+// kind still recognizes those that it took since the page's first failure.
+func heldBack(c Cursor, kind Kind, now time.Time) bool {
+	if c.UnsureSince.IsZero() || c.FailingSince.IsZero() || kind.forgets(c.FailingSince, now) {
 		return false
 	}
-	failing := now.Sub(c.FailingSince)
-	return now.Sub(c.UnsureSince) >= holdTime && failing >= holdTime && (memory == 0 || failing < memory)
+	return now.Sub(c.UnsureSince) >= holdTime && now.Sub(c.FailingSince) >= holdTime
 }
 
-// forgets reports whether a destination of this kind may no longer recognize events of a cursor's page that it has taken.
-// Sent again, they could count twice.
-func (k Kind) forgets(c Cursor, now time.Time) bool {
+// forgets reports whether a destination of this kind may no longer recognize an event that was first sent at a time; it
+// is zero for an event that was not sent. Sent again, the event could count twice.
+func (k Kind) forgets(sent, now time.Time) bool {
 	memory := k.memory()
-	return memory > 0 && !c.UnsureSince.IsZero() && now.Sub(c.UnsureSince) >= memory
+	return memory > 0 && !sent.IsZero() && now.Sub(sent) >= memory
 }
 
 // uncertain returns refusals of events that the destination may have taken, and would count a second time. what has

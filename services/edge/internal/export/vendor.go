@@ -26,8 +26,8 @@ type vendor interface {
 }
 
 // settlement is what a vendor decided: which events it took, including those that it already had, and which it refused
-// for what they are. failing are events that it answered with 5xx although each had a request to itself, if
-// nothing else failed in the send.
+// for what they are. failing are events that were lost although each had a request to itself, if nothing else failed in
+// the send.
 type settlement struct {
 	taken   []Event
 	refused []Refusal
@@ -52,7 +52,7 @@ func newVendor(client *http.Client, d Destination) vendor {
 }
 
 const (
-	// maxAnswer is how many bytes of an answer are read, postTime how long a request may take.
+	// maxAnswer is how many bytes of an answer are read, postTime how long a request may take at most.
 	maxAnswer = 64 << 10
 	postTime  = 20 * time.Second
 	// maxWait bounds the wait that a vendor may ask for.
@@ -75,6 +75,13 @@ type lostError struct{ cause error }
 
 func (e *lostError) Error() string { return e.cause.Error() }
 func (e *lostError) Unwrap() error { return e.cause }
+
+// isLost reports whether err is a *lostError that may concern the events of its request alone. A request that ended with
+// ctx says nothing of them.
+func isLost(ctx context.Context, err error) bool {
+	_, lost := errors.AsType[*lostError](err)
+	return lost && ctx.Err() == nil
+}
 
 // poster posts to a vendor's API.
 type poster struct {
@@ -134,60 +141,6 @@ func (p poster) post(ctx context.Context, path, contentType string, body io.Read
 }
 
 func (a answer) taken() bool { return a.status/100 == 2 }
-
-// verdict is what a vendor said of a batch: it took all, or none, because of some of them or for an unknown part.
-type verdict struct {
-	taken bool
-	// unacceptable has the reasons by the index of an event; an empty reason means that the vendor has the event already.
-	unacceptable map[int]string
-	// reason is why the vendor refuses a batch without saying which event it means.
-	reason string
-}
-
-// sendAll has a vendor take a batch of which it takes all or none: it leaves out the events that the vendor names, and
-// halves a batch in which it names none. It posts less than three times for each event.
-func sendAll(ctx context.Context, events []Event, post func(context.Context, []Event) (verdict, error)) (done settlement, err error) {
-	for len(events) > 0 {
-		v, err := post(ctx, events)
-		switch {
-		case err != nil:
-			return done, err
-		case v.taken:
-			done.taken = append(done.taken, events...)
-			return done, nil
-		case len(v.unacceptable) > 0:
-			var decided settlement
-			events, decided = without(events, v.unacceptable)
-			done.add(decided)
-		case len(events) == 1:
-			done.refused = append(done.refused, Refusal{Event: events[0], Reason: v.reason})
-			return done, nil
-		default:
-			half, err := sendAll(ctx, events[:len(events)/2], post)
-			done.add(half)
-			if err != nil {
-				return done, err
-			}
-			events = events[len(events)/2:]
-		}
-	}
-	return done, nil
-}
-
-// without returns the acceptable events, and what the vendor decided on the others.
-func without(events []Event, unacceptable map[int]string) (rest []Event, decided settlement) {
-	for i, e := range events {
-		switch why, out := unacceptable[i]; {
-		case !out:
-			rest = append(rest, e)
-		case why != "":
-			decided.refused = append(decided.refused, Refusal{Event: e, Reason: why})
-		default:
-			decided.taken = append(decided.taken, e)
-		}
-	}
-	return rest, decided
-}
 
 // after returns how long to wait after an error: the longest wait that a vendor asks for in it, at least the back-off.
 func after(err error, backoff time.Duration) time.Duration {

@@ -71,13 +71,19 @@ func NewWorker(o Options) *Worker {
 	return &Worker{Options: o, collector: &Collector{store: o.Store, holder: o.Holder, lease: o.Settings.Lease}}
 }
 
+// leaseShare is the part of a lease that a request may take, as a divisor. So if a vendor lets requests for some events
+// hang, a step still has time for a batch, maxLost single events and the event that shows that the vendor is up.
+const leaseShare = maxLost + 2
+
 // Run exports until ctx ends. A destination that fails delays no other.
 func (w *Worker) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	repeat := lifecycle.Repeat{Every: w.Settings.Every, Do: w.collector.Round, Log: w.Log, Name: "collection of counts for exports"}
 	group.Go(func() error { return repeat.Run(ctx) })
 	for _, d := range w.Settings.Destinations {
-		s := &sender{Worker: w, destination: d, vendor: newVendor(w.Client, d)}
+		client := *w.Client
+		client.Timeout = max(w.Settings.Lease/leaseShare, time.Second)
+		s := &sender{Worker: w, destination: d, vendor: newVendor(&client, d)}
 		group.Go(func() error { return s.run(ctx) })
 	}
 	return group.Wait()
