@@ -186,7 +186,7 @@ func (s *batchServer) submit(r *http.Request, j *batchjob.Job, extension []byte,
 			return err
 		}
 	}
-	return batchError(s.jobs.Create(r.Context(), j, c.bounds, reserve))
+	return batchError(plan.Explain(s.jobs.Create(r.Context(), j, c.bounds, reserve)))
 }
 
 // batchCheck reads the requests of one batch.

@@ -30,7 +30,9 @@ var batchHolder = uuid.MustParse("00000000-0000-0000-0000-00000000ba7c")
 
 // Insert implements batchjob.Store.
 func (b *BatchJobs) Insert(ctx context.Context, r batchjob.Row, requests batchjob.SealedRequests, reserve *batchjob.Reservation, most int) (bool, error) {
+	call := budget.Call{ID: r.Reservation, Organization: r.Organization, Run: r.Run, KeyOrigin: r.KeyOrigin}
 	if reserve != nil { // Calls that have been answered may hold their worst case until their entries are stored.
+		call.KeyBudget, call.Worst = reserve.KeyBudget, reserve.Worst
 		if err := awaitEntries(ctx, b.pool); err != nil {
 			return false, fmt.Errorf("insert batch: %w", err)
 		}
@@ -38,10 +40,6 @@ func (b *BatchJobs) Insert(ctx context.Context, r batchjob.Row, requests batchjo
 	err := pgdb.InTx(ctx, b.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		if reserve != nil {
-			call := budget.Call{
-				ID: r.Reservation, Organization: r.Organization, Run: r.Run,
-				KeyOrigin: r.KeyOrigin, KeyBudget: reserve.KeyBudget, Worst: reserve.Worst,
-			}
 			if err := reserveCalls(ctx, q, batchHolder, &call, reserve.Calls); err != nil {
 				return err
 			}
@@ -57,7 +55,7 @@ func (b *BatchJobs) Insert(ctx context.Context, r batchjob.Row, requests batchjo
 		return err
 	})
 	if refused, ok := errors.AsType[*apierr.Error](err); ok {
-		return false, refused
+		return false, withRoom(ctx, b.pool, &call, refused)
 	}
 	return changed("insert batch", err)
 }

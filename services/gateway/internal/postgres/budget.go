@@ -56,17 +56,17 @@ func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.
 	if err := awaitEntries(ctx, r.pool); err != nil {
 		return fmt.Errorf("reserve: %w", err)
 	}
-	return r.withRoom(ctx, &c, r.reserve(ctx, replica, c))
+	return withRoom(ctx, r.pool, &c, r.reserve(ctx, replica, c))
 }
 
 // withRoom returns the refusal of a cost ceiling as a *budget.ShortError, which says what the ceilings leave. It
 // returns any other error unchanged.
-func (r *Reservations) withRoom(ctx context.Context, c *budget.Call, err error) error {
+func withRoom(ctx context.Context, pool *pgxpool.Pool, c *budget.Call, err error) error {
 	refusal, ok := errors.AsType[*apierr.Error](err)
 	if !ok || refusal == run.ErrCallsLeft || !slices.Contains(passing, refusal) {
 		return err
 	}
-	room, failed := dbsql.New(r.pool).BudgetRoom(ctx, dbsql.BudgetRoomParams{
+	room, failed := dbsql.New(pool).BudgetRoom(ctx, dbsql.BudgetRoomParams{
 		OrganizationID: c.Organization, RunID: c.Run,
 		KeyOrigin: c.KeyOrigin, KeyCeilingCents: c.KeyBudget.CeilingCents, KeyPeriod: string(c.KeyBudget.Period),
 	})

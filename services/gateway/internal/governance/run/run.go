@@ -30,7 +30,7 @@ var (
 	ErrAborted   = denied(ReasonAborted, "the session was asked to stop")
 	// Refusals of a run that has not ended: a smaller call, or a later one, may succeed.
 	ErrCostLeft = denied(ReasonExhausted,
-		"max_cost_cents: the remaining amount, less the run's calls in flight, does not cover the worst case of this call")
+		"max_cost_cents: the remaining amount, less the run's calls in flight, does not cover the worst case")
 	ErrCallsLeft      = denied(ReasonExhausted, "max_calls: the run's calls in flight are the last ones")
 	ErrToolCallsLeft  = denied(ReasonExhausted, "max_tool_calls: the run's calls of tools in flight are the last ones")
 	ErrToolRepeatLeft = denied(ReasonToolLoop, "the same call is in flight as often as the run may still make it")

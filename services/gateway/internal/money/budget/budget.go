@@ -27,10 +27,10 @@ const ReasonExceeded apierr.Reason = "budget_exceeded"
 var (
 	// ErrExceeded refuses a call that the organization's ceiling does not cover.
 	ErrExceeded = denied(ReasonExceeded,
-		"the organization's remaining budget, less its calls in flight, does not cover the worst case of this call")
+		"the organization's remaining budget, less its calls in flight, does not cover the worst case")
 	// ErrKeyExceeded refuses a call that the ceiling of its API key does not cover.
 	ErrKeyExceeded = denied(ReasonExceeded,
-		"the API key's remaining budget, less its calls in flight, does not cover the worst case of this call")
+		"the API key's remaining budget, less its calls in flight, does not cover the worst case")
 	// ErrOutgrown ends an answer that became larger than its reservation.
 	ErrOutgrown = denied(ReasonExceeded,
 		"the answer became larger than its budget reservation; limit its output, for example with max_tokens")
@@ -45,7 +45,8 @@ var (
 	errUnavailable = apierr.Unavailable("the budget's store is unavailable at the moment; nothing was sent to a provider", nil)
 )
 
-// ShortError refuses a call whose worst case a ceiling does not cover, and says what the ceilings would cover now.
+// ShortError refuses a call, or a batch job, whose worst case a ceiling does not cover, and says what the ceilings would
+// cover now.
 type ShortError struct {
 	Refusal *apierr.Error
 	// Room is the least that the ceilings of run, key and organization leave.

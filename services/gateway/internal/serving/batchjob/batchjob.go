@@ -218,7 +218,8 @@ type Reservation struct {
 // changes under an old one do nothing. Holds and what is due go by the store's own clock.
 type Store interface {
 	// Insert stores a job with its requests and reserves its worst case; nil reserves nothing. It returns false, and does
-	// nothing, where its organization has most jobs under way. An *apierr.Error refuses the reservation.
+	// nothing, where its organization has most jobs under way. An *apierr.Error refuses the reservation, within a
+	// *budget.ShortError if a cost ceiling does.
 	Insert(ctx context.Context, r Row, requests SealedRequests, reserve *Reservation, most int) (bool, error)
 	// Requests returns the sealed requests of a job.
 	Requests(ctx context.Context, id string) (SealedRequests, error)

@@ -93,7 +93,7 @@ func New(o Options) (*Manager, error) {
 }
 
 // Create stores a job with its requests, and reserves its worst case unless reserve is nil. The error is ErrFull for one too
-// many, and an *apierr.Error where a limit does not cover it.
+// many, and an *apierr.Error or a *budget.ShortError where a limit does not cover it.
 func (m *Manager) Create(ctx context.Context, j *Job, requests []Request, reserve *Reservation) error {
 	j.ExpiresAt = j.CreatedAt.Add(m.Retention(j.Organization))
 	row, err := m.seal(j)

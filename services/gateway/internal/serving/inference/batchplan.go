@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -25,6 +26,11 @@ type BatchPlan struct {
 	// Worst is the most that the job can cost at any of its targets. Reserves reports whether it must be reserved.
 	Worst    price.Pico
 	Reserves bool
+
+	// costs holds what the job can cost at each target, if it is reserved. limitField names the field that limits each
+	// request's output in the caller's form; empty if a request has none.
+	costs      []batchCost
+	limitField string
 }
 
 // BatchTarget is a host of a job, with the vendor's name of the model and whose credential is used.
@@ -50,7 +56,7 @@ type BatchLimit struct {
 // PlanBatch plans a batch job. Each request is checked and planned as a request of its own would be; errors of the sequence
 // are returned as they are. All requests must be of one model.
 func (e *Engine) PlanBatch(ctx context.Context, limit BatchLimit, requests iter.Seq2[*Request, error]) (*BatchPlan, error) {
-	b := &batchPlanner{engine: e, limit: limit, worst: make(map[provider.Target]price.Pico)}
+	b := &batchPlanner{engine: e, limit: limit, costs: make(map[provider.Target]batchCost)}
 	defer b.end()
 	for r, err := range requests {
 		if err == nil {
@@ -77,9 +83,9 @@ type batchPlanner struct {
 	admitted
 
 	plan BatchPlan
-	// candidates are those that may run all requests so far, and worst is what these cost at each.
+	// candidates are those that may run all requests so far, and costs holds what these cost at each.
 	candidates []candidate
-	worst      map[provider.Target]price.Pico
+	costs      map[provider.Target]batchCost
 }
 
 func (b *batchPlanner) end() {
@@ -97,6 +103,10 @@ func (b *batchPlanner) add(ctx context.Context, r *Request) error {
 			return err
 		}
 		b.plan.Policy = b.fleet.Version
+		b.plan.limitField = b.limit.Body + "." + cmp.Or(r.Bounds.LimitField, limitField)
+	}
+	if !r.limitsOutput() {
+		b.plan.limitField = ""
 	}
 	switch {
 	case len(b.plan.Requests) == b.limit.Most:
@@ -195,7 +205,12 @@ func (b *batchPlanner) bound(a *admitted) error {
 			refused = budget.ErrUnpriced
 			return true
 		}
-		b.worst[c.Target] = b.worst[c.Target].Plus(cost)
+		own := batchCost{worst: cost}
+		if a.reserves() {
+			own.least = costWithin(b.fleet.Prices.CostInBatch, a.request, &c, 1)
+			own.more = costWithin(b.fleet.Prices.CostInBatch, a.request, &c, 1+fitStep)
+		}
+		b.costs[c.Target] = b.costs[c.Target].plus(own)
 		most.MostInput, most.MostOutput = max(most.MostInput, usage.Prompt()), max(most.MostOutput, usage.Completion())
 		return false
 	})
@@ -213,7 +228,8 @@ func (b *batchPlanner) result() (*BatchPlan, error) {
 	}
 	for _, c := range b.candidates {
 		b.plan.Targets = append(b.plan.Targets, BatchTarget{c.Target, c.Upstream, c.credential.Source})
-		b.plan.Worst = max(b.plan.Worst, b.worst[c.Target])
+		b.plan.costs = append(b.plan.costs, b.costs[c.Target])
+		b.plan.Worst = max(b.plan.Worst, b.costs[c.Target].worst)
 	}
 	b.plan.Reserves = b.reserves()
 	return &b.plan, nil

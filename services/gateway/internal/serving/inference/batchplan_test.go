@@ -286,3 +286,34 @@ func TestClampUsage(t *testing.T) {
 		}
 	}
 }
+
+// The limit that a refused batch is told costs no more than the ceiling leaves at its dearest host, and hardly less.
+func TestPlanBatchFits(t *testing.T) {
+	b := batchSetup(t, batchHosts{"m": {"a", "b", "d"}})
+	b.Admission = &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
+	plan := func(limit int) *BatchPlan {
+		t.Helper()
+		choices := func(r *Request) { r.Bounds.Choices = 3 }
+		plan, err := b.planBatch(t, batchRequest(limit), batchRequest(limit, choices))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	asked := plan(1_000_000)
+	for _, limit := range []int{1, 50, 1000, 54_321, 999_999} {
+		room := plan(limit).Worst
+		fits := asked.fit(room)
+		if got := plan(fits).Worst; fits == 0 && limit > 50 || fits > 0 && got > room || fits < limit-100 {
+			t.Errorf("of %d, what a limit of %d costs, a limit of %d costs %d", room, limit, fits, got)
+		}
+	}
+	if got := asked.fit(1); got != 0 {
+		t.Errorf("a limit of %d fits into nothing", got)
+	}
+	if err := asked.Explain(errMissing); !errors.Is(err, errMissing) {
+		t.Errorf("another error became %v", err)
+	}
+}
+
+var errMissing = errors.New("missing")

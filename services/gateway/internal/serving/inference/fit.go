@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 
@@ -23,9 +24,7 @@ func (x *execution) explain(short *budget.ShortError) *apierr.Error {
 		return short.Refusal
 	}
 	refusal := *short.Refusal
-	if refusal.At = r.Bounds.LimitField; refusal.At == "" {
-		refusal.At = limitField
-	}
+	refusal.At = cmp.Or(r.Bounds.LimitField, limitField)
 	if limit := x.fit(short.Room); limit > 0 {
 		refusal.Text += fmt.Sprintf("; it covers %s of at most %d now", refusal.At, limit)
 	} else {
@@ -53,20 +52,24 @@ const maxLimit = 10_000_000
 
 // worstWithin returns the most that the request can cost with an output limit.
 func (x *execution) worstWithin(limit int) (worst price.Pico) {
-	limited := *x.request
-	limited.Chat.MaxTokens, limited.Bounds.Output = limit, 0
 	for i := range x.candidates {
-		c := &x.candidates[i]
-		most := mostUsage(&limited, c, true).Usage
-		most.Input += fieldBytes
-		if relay := limited.Relay; relay != nil {
-			most.Output += (int64(limit) - relay.OutputLimit) * relay.Answers
-		}
-		cost, known := dearest(x.fleet.Prices.Cost, *c, most)
-		if !known {
-			cost = 0
-		}
-		worst = max(worst, cost)
+		worst = max(worst, costWithin(x.fleet.Prices.Cost, x.request, &x.candidates[i], limit))
 	}
 	return worst
+}
+
+// costWithin returns the most that a request can cost at a candidate with an output limit; 0 without a price.
+func costWithin(priceOf priceOf, r *Request, c *candidate, limit int) price.Pico {
+	limited := *r
+	limited.Chat.MaxTokens, limited.Bounds.Output = limit, 0
+	most := mostUsage(&limited, c, true).Usage
+	most.Input += fieldBytes
+	if relay := limited.Relay; relay != nil {
+		most.Output += (int64(limit) - relay.OutputLimit) * relay.Answers
+	}
+	cost, known := dearest(priceOf, *c, most)
+	if !known {
+		return 0
+	}
+	return cost
 }
