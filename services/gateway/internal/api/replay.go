@@ -25,7 +25,7 @@ const maxReplays = 50
 var errNotCaptured = apierr.New(apierr.KindNotFound, apierr.ReasonNotFound,
 	"request_id: no captured request of this id; it was not captured, is no longer kept, or is another organization's")
 
-// GetReplay returns the whole context of a captured request.
+// GetReplay returns the whole context of a captured request, without the credentials that its members are named for.
 func (s *traceServer) GetReplay(ctx context.Context, m *gatewayv1.GetReplayRequest) (*gatewayv1.ReplayPacket, error) {
 	execution, err := s.execution(ctx, m)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *traceServer) GetReplay(ctx context.Context, m *gatewayv1.GetReplayReque
 	}
 	return &gatewayv1.ReplayPacket{
 		RequestId: execution.RequestID, OrganizationId: execution.Organization, Operation: execution.Operation,
-		Request: redact.Credentials(execution.Request), Response: execution.Response, Lineage: fromLineage(&execution.Record),
+		Request: redact.Credentials(execution.Request), Response: redact.Credentials(execution.Response), Lineage: fromLineage(&execution.Record),
 		Usage: usageOf(&execution.Record), Error: errorOf(&execution.Record), Replays: replays,
 		CapturedAt: timestamppb.New(execution.CapturedAt), ExpiresAt: timestamppb.New(execution.ContentExpiresAt),
 	}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -69,8 +70,14 @@ func InputItems(turns []Record, query url.Values) (*List, error) {
 }
 
 // shown returns an item of a request as the API shows it: that of a message has its type, its status, and its content as a list
-// of parts, however the caller wrote it. Other items stay as they are. Source: OpenAI API reference, "List input items".
+// of parts, however the caller wrote it. Items that bring tools lose the credentials of the tools' servers. Other items
+// stay as they are. Source: OpenAI API reference, "List input items".
 func shown(item json.RawMessage) json.RawMessage {
+	if tools := gjson.GetBytes(item, "tools"); tools.IsArray() {
+		if without, err := sjson.SetRawBytes(item, "tools", redact.ServerCredentials([]byte(tools.Raw))); err == nil {
+			item = without
+		}
+	}
 	message := gjson.ParseBytes(item)
 	if kind := message.Get("type").Str; kind != typeMessage && kind != "" || !message.Get("role").Exists() {
 		return item

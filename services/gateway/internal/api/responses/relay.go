@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -57,7 +58,8 @@ func (x *Exchange) ownEvent(dst, frame []byte, model string) []byte {
 	return append(dst, frame[response.Index+len(response.Raw):]...)
 }
 
-// ownObject appends a vendor's response object with the members that the gateway answers for.
+// ownObject appends a vendor's response object with the members that the gateway answers for, and without the credentials
+// of tools' servers that the vendor repeats.
 func (x *Exchange) ownObject(dst []byte, response gjson.Result, model string) []byte {
 	dst = jsontext.AppendText(append(dst, `{"id":`...), x.ID)
 	dst = jsontext.AppendText(append(dst, `,"model":`...), model)
@@ -72,6 +74,9 @@ func (x *Exchange) ownObject(dst []byte, response gjson.Result, model string) []
 	response.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id", "model", "store", "background", "previous_response_id":
+		case "tools", "prompt":
+			dst = append(append(append(dst, ','), key.Raw...), ':')
+			dst = append(dst, redact.ServerCredentials([]byte(value.Raw))...)
 		default:
 			dst = append(append(append(append(dst, ','), key.Raw...), ':'), value.Raw...)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -282,7 +283,8 @@ func (r *reader) include() error {
 	return nil
 }
 
-// repeat keeps what the answer repeats.
+// repeat keeps what the answer repeats: the settings without the credentials of tools' servers, since the answer is stored
+// for others to read.
 func (r *reader) repeat() {
 	e := &r.exchange.echo
 	for _, field := range [...]struct {
@@ -311,6 +313,7 @@ func (r *reader) repeat() {
 			*field.into = json.RawMessage(field.fallback)
 		}
 	}
+	e.Tools = redact.ServerCredentials(e.Tools)
 }
 
 // localize puts an instruction before the caller's own.

@@ -28,56 +28,68 @@ func AppendText(dst []byte, text string) []byte {
 	return dst
 }
 
-// Change holds the functions that Rewrite applies. A value is left as it was if the function returns false.
+// Change holds the functions that Rewrite applies. A value is left as it was if the function returns false. A nil
+// function changes nothing.
 type Change struct {
-	// String returns the text that replaces a string: a value, or the name of a member.
+	// String returns the text that replaces a string. The outermost Change also gets the names of all members.
 	String func(text string) (string, bool)
-	// Member returns the text that replaces the string of a member, or each string of its array, whatever it holds; nil
-	// leaves members to String.
-	Member func(name string) (string, bool)
-	// Number returns the text of a string that replaces the number; nil leaves numbers alone.
+	// Number returns the text of a string that replaces the number.
 	Number func(digits string) (string, bool)
+	// Member returns what happens to the value of a member: a text that replaces it, whatever it holds, unless it is
+	// true, false or null; or, if the text is empty, the Change within it. A nil Change continues the present one.
+	Member func(name string) (instead string, within *Change)
 }
 
 // Rewrite returns text with the change made, which is valid JSON again. The text must be valid.
 func Rewrite(text []byte, c Change) []byte {
 	out := make([]byte, 0, len(text)+len(text)/16)
-	instead, replaced := "", false // of the present member
+	containers := []*Change{&c} // the change of each open array and object
+	value, instead := &c, ""    // for the next value
 	for i := 0; i < len(text); {
-		switch b := text[i]; {
+		b, end := text[i], i+1
+		if b == '"' {
+			if end = stringEnd(text, i); isFollowedByColon(text[end:]) {
+				instead, value = containers[len(containers)-1].member(text[i:end])
+				out, i = appendString(out, text[i:end], c.String), end
+				continue
+			}
+		}
+		switch isNumber := b == '-' || b >= '0' && b <= '9'; {
+		case instead != "" && (isNumber || b == '"' || b == '{' || b == '['):
+			end = valueEnd(text, i)
+			out, instead = AppendText(out, instead), ""
 		case b == '"':
-			end := stringEnd(text, i)
-			switch isName := c.Member != nil && isFollowedByColon(text[end:]); {
-			case isName:
-				instead, replaced = "", false
-				if name, ok := Unquote(text[i:end]); ok {
-					instead, replaced = c.Member(name)
-				}
-				out = appendString(out, text[i:end], c.String)
-			case replaced:
-				out = AppendText(out, instead)
-			default:
-				out = appendString(out, text[i:end], c.String)
-			}
-			i = end
-		case b == '{' || b == '}':
-			replaced = false
+			out = appendString(out, text[i:end], value.String)
+		case isNumber:
+			end = numberEnd(text, i)
+			out = appendNumber(out, text[i:end], value.Number)
+		case b == '{' || b == '[':
+			containers = append(containers, value)
 			out = append(out, b)
-			i++
-		case c.Number != nil && (b == '-' || b >= '0' && b <= '9'):
-			end := numberEnd(text, i)
-			if replacement, changed := c.Number(string(text[i:end])); changed {
-				out = AppendText(out, replacement)
-			} else {
-				out = append(out, text[i:end]...)
+		case b == ',' || b == '}' || b == ']':
+			if b != ',' {
+				containers = containers[:max(1, len(containers)-1)]
 			}
-			i = end
+			value, instead = containers[len(containers)-1], ""
+			out = append(out, b)
 		default:
 			out = append(out, b)
-			i++
 		}
+		i = end
 	}
 	return out
+}
+
+// member returns what happens to the value of the member that has a quoted name.
+func (c *Change) member(quoted []byte) (instead string, within *Change) {
+	if c.Member == nil {
+		return "", c
+	}
+	name, _ := Unquote(quoted)
+	if instead, within = c.Member(name); within == nil {
+		within = c
+	}
+	return instead, within
 }
 
 // isFollowedByColon reports whether text begins with a colon, after white space.
@@ -117,7 +129,35 @@ func numberEnd(text []byte, i int) int {
 	return i
 }
 
+// valueEnd returns the offset behind the string, number, array or object that begins at i.
+func valueEnd(text []byte, i int) int {
+	depth := 0
+	for i < len(text) {
+		switch b := text[i]; {
+		case b == '"':
+			i = stringEnd(text, i)
+		case b == '{' || b == '[':
+			depth++
+			i++
+		case b == '}' || b == ']':
+			depth--
+			i++
+		case depth == 0:
+			return numberEnd(text, i)
+		default:
+			i++
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return i
+}
+
 func appendString(out, quoted []byte, change func(string) (string, bool)) []byte {
+	if change == nil {
+		return append(out, quoted...)
+	}
 	text, ok := Unquote(quoted)
 	if !ok {
 		return append(out, quoted...)
@@ -127,6 +167,15 @@ func appendString(out, quoted []byte, change func(string) (string, bool)) []byte
 		return append(out, quoted...)
 	}
 	return AppendText(out, replacement)
+}
+
+func appendNumber(out, digits []byte, change func(string) (string, bool)) []byte {
+	if change != nil {
+		if replacement, changed := change(string(digits)); changed {
+			return AppendText(out, replacement)
+		}
+	}
+	return append(out, digits...)
 }
 
 // Unquote decodes a JSON string. ok is false if quoted isn't one.

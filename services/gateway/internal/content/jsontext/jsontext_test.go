@@ -26,20 +26,37 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// The strings of a member that is replaced go, whatever they hold; its numbers, its objects and what follows stay.
+// A member's value is replaced whole, unless it is true, false or null, or changed as its own Change says. What follows
+// it is changed as before.
 func TestRewriteMembers(t *testing.T) {
-	hidden := jsontext.Change{
+	stars := &jsontext.Change{
+		String: func(string) (string, bool) { return "*", true },
+		Number: func(string) (string, bool) { return "#", true },
+	}
+	change := jsontext.Change{
 		String: func(text string) (string, bool) { return strings.ToUpper(text), true },
-		Member: func(name string) (string, bool) { return "***", name == "hide" },
+		Member: func(name string) (string, *jsontext.Change) {
+			switch name {
+			case "hide":
+				return "***", nil
+			case "stars":
+				return "", stars
+			}
+			return "", nil
+		},
 	}
 	for in, want := range map[string]string{
-		`{"hide" : "a", "b":"c"}`:              `{"HIDE" : "***", "B":"C"}`,
-		`[{"hide":["a",1,["b"]]},"c"]`:         `[{"HIDE":["***",1,["***"]]},"C"]`,
-		`{"hide":{"a":"b"},"c":"hide"}`:        `{"HIDE":{"A":"B"},"C":"HIDE"}`,
-		`{"\u0068ide":"a"}`:                    `{"HIDE":"***"}`,
-		`{"hide":[{"a":"b"},"c"],"hide":"\n"}`: `{"HIDE":[{"A":"B"},"C"],"HIDE":"***"}`,
+		`{"hide" : "a", "b":"c"}`:                         `{"HIDE" : "***", "B":"C"}`,
+		`[{"hide":["a",1,["b\"]"]]},"c"]`:                 `[{"HIDE":"***"},"C"]`,
+		`{"hide":{"a":"}"},"c":"hide"}`:                   `{"HIDE":"***","C":"HIDE"}`,
+		`{"\u0068ide": -1.5e3 ,"a":2}`:                    `{"HIDE": "***" ,"A":2}`,
+		`{"hide":[{"a":"b"},"c"],"hide":"\n"}`:            `{"HIDE":"***","HIDE":"***"}`,
+		`[{"hide":null},"a",{"hide":true},[false]]`:       `[{"HIDE":null},"A",{"HIDE":true},[false]]`,
+		`{"stars":{"a":["b",1,{"c":2}],"hide":3},"d":4}`:  `{"STARS":{"A":["*","#",{"C":"#"}],"HIDE":"#"},"D":4}`,
+		`{"stars":["a",["b"],{"c":[null]}, "d"],"e":"f"}`: `{"STARS":["*",["*"],{"C":[null]}, "*"],"E":"F"}`,
+		`[{"stars":{}},{"stars":[]},"a",{"hide":{}},"b"]`: `[{"STARS":{}},{"STARS":[]},"A",{"HIDE":"***"},"B"]`,
 	} {
-		if got := string(jsontext.Rewrite([]byte(in), hidden)); got != want {
+		if got := string(jsontext.Rewrite([]byte(in), change)); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
@@ -58,7 +75,7 @@ func FuzzRewrite(f *testing.F) {
 		if got := string(jsontext.Rewrite([]byte(in), same)); got != in {
 			t.Fatalf("%q became %q", in, got)
 		}
-		all := jsontext.Change{Member: func(name string) (string, bool) { return "\x00\"", len(name) == 1 }, String: func(text string) (string, bool) { return text + "\x00\"\\", true }, Number: func(digits string) (string, bool) { return digits, true }}
+		all := jsontext.Change{Member: func(name string) (string, *jsontext.Change) { return strings.Repeat("\x00\"", len(name)%2), nil }, String: func(text string) (string, bool) { return text + "\x00\"\\", true }, Number: func(digits string) (string, bool) { return digits, true }}
 		if got := jsontext.Rewrite([]byte(in), all); !json.Valid(got) {
 			t.Fatalf("%q became %q", in, got)
 		}

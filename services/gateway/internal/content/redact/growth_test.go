@@ -26,6 +26,7 @@ func TestJSONGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(inputs, func(text []byte) {
 		_ = new(redact.Redactor).JSON(text, redact.Kinds{})
 		_ = redact.Tokens(text, redact.Kinds{})
+		_ = redact.Credentials(text)
 	})...)
 	growth.Linear(t, growth.EachText(texts, func(text string) { _ = new(redact.Redactor).Text(text, redact.Kinds{}) })...)
 	growth.Linear(t, growth.Each([]growth.Input{

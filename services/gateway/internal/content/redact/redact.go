@@ -95,15 +95,8 @@ func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
 	if !jsoncheck.Valid(text) {
 		return jsontext.AppendText(nil, r.Text(string(text), found))
 	}
-	return jsontext.Rewrite(text, jsontext.Change{
+	return jsontext.Rewrite(text, hiding(jsontext.Change{
 		String: func(text string) (string, bool) { return r.inside(text, found, depth) },
-		Member: func(name string) (string, bool) {
-			hidden, is := hideCredential(name)
-			if is {
-				found[KindAPIKey] = true
-			}
-			return hidden, is
-		},
 		Number: func(digits string) (string, bool) {
 			if strings.ContainsAny(digits, ".eE") {
 				return "", false // A measure: vectors and probabilities are full of them.
@@ -111,32 +104,7 @@ func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
 			redacted := r.Text(digits, found)
 			return redacted, redacted != digits
 		},
-	})
-}
-
-// credentialNames lists member names whose string values are hidden, whatever their form: the names that Anthropic's
-// mcp_servers and OpenAI's mcp tool give to a tool server's token, and common names for credentials in HTTP and tools.
-var credentialNames = []string{
-	"authorization", "authorization_token", "proxy_authorization", "api_key", "x_api_key", "x_goog_api_key", "access_token",
-	"refresh_token", "id_token", "client_secret", "password", "secret", "private_key", "cookie",
-}
-
-// hideCredential returns the text shown instead of a credential, and whether a member of that name holds one.
-func hideCredential(name string) (string, bool) {
-	is := len(name) <= maxCredentialName && slices.Contains(credentialNames, strings.ToLower(strings.ReplaceAll(name, "-", "_")))
-	return "[" + string(KindAPIKey) + "]", is
-}
-
-// maxCredentialName is the length of the longest of credentialNames, in bytes.
-const maxCredentialName = len("authorization_token")
-
-// Credentials returns a valid JSON text without the credentials in members that are named for them, and with all else
-// as it was.
-func Credentials(text []byte) []byte {
-	return jsontext.Rewrite(text, jsontext.Change{
-		String: func(string) (string, bool) { return "", false },
-		Member: hideCredential,
-	})
+	}, func() { found[KindAPIKey] = true }))
 }
 
 // inside redacts a string of JSON, which may hold JSON itself (arguments of tools do).

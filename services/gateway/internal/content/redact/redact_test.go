@@ -125,14 +125,6 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestCredentials(t *testing.T) {
-	const in = `{"messages":[{"content":"sk-proj-abcDEF1234567890abcd of ada@example.com"}],"mcp_servers":[{"authorization_token":"hunter two"}]}`
-	const want = `{"messages":[{"content":"sk-proj-abcDEF1234567890abcd of ada@example.com"}],"mcp_servers":[{"authorization_token":"[api_key]"}]}`
-	if got := string(redact.Credentials([]byte(in))); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 func TestJSON(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"a":"ada@example.com","b":[1,true,null,"plain"]}`:                                  `{"a":"[email]","b":[1,true,null,"plain"]}`,
@@ -141,7 +133,7 @@ func TestJSON(t *testing.T) {
 		`{"at":"ada\u0040example.com","q":"say \"hi\" to 10.0.0.1"}`:                         `{"at":"[email]","q":"say \"hi\" to [ip]"}`,
 		`{"arguments":"{\"card\":4111111111111111,\"to\":\"a@b.io\"}"}`:                      `{"arguments":"{\"card\":\"[card]\",\"to\":\"[email]\"}"}`,
 		`{"mcp_servers":[{"url":"https://mcp.example","authorization_token":"hunter two"}]}`: `{"mcp_servers":[{"url":"https://mcp.example","authorization_token":"[api_key]"}]}`,
-		`{"tools":[{"headers":{"X-Api-Key" : ["a","b"]},"authorization":"c"},"d"]}`:          `{"tools":[{"headers":{"X-Api-Key" : ["[api_key]","[api_key]"]},"authorization":"[api_key]"},"d"]}`,
+		`{"tools":[{"headers":{"X-Api-Key" : ["a","b"]},"authorization":"c"},"d"]}`:          `{"tools":[{"headers":{"X-Api-Key" : "[api_key]"},"authorization":"[api_key]"},"d"]}`,
 		`{"arguments":"{\"password\":\"hunter2\",\"to\":\"bert\"}"}`:                         `{"arguments":"{\"password\":\"[api_key]\",\"to\":\"bert\"}"}`,
 		`{"properties":{"password":{"type":"string"}}}`:                                      `{"properties":{"password":{"type":"string"}}}`,
 		`{"url":"data:image/png;base64,iVBORw0KGgo="}`:                                       `{"url":"data:image/png;base64,[binary, 12 characters]"}`,

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/file"
 	"switchyard.dev/services/gateway/internal/serving/inference"
@@ -164,11 +165,11 @@ func (s *settlement) flush(ctx context.Context) error {
 	return nil
 }
 
-// write stores a result with the caller's own id and name of the model.
+// write stores a result with the caller's own id.
 func (s *settlement) write(ctx context.Context, n int, r *provider.BatchResult) error {
 	line, err := sjson.SetBytes(r.Line, "custom_id", s.requests[n].ID)
-	if at := answerPath[s.job.Form]; err == nil && r.Outcome == provider.BatchAnswered && s.job.Model != "" && gjson.GetBytes(line, at).IsObject() {
-		line, err = sjson.SetBytes(line, at+".model", s.job.Model)
+	if err == nil && r.Outcome == provider.BatchAnswered {
+		line, err = s.ownAnswer(line)
 	}
 	if err != nil {
 		return apierr.Internal(err)
@@ -179,6 +180,26 @@ func (s *settlement) write(ctx context.Context, n int, r *provider.BatchResult) 
 	}
 	s.line = append(append(s.line[:0], line...), '\n')
 	return to.Write(ctx, s.line)
+}
+
+// ownAnswer returns the line of an answered request with the caller's name of the model, and without the credentials of
+// tools' servers that the vendor repeats.
+func (s *settlement) ownAnswer(line []byte) ([]byte, error) {
+	at := answerPath[s.job.Form]
+	answer := gjson.GetBytes(line, at)
+	if !answer.IsObject() {
+		return line, nil
+	}
+	var err error
+	for _, name := range []string{"tools", "prompt"} {
+		if value := answer.Get(name); value.Exists() && err == nil {
+			line, err = sjson.SetRawBytes(line, at+"."+name, redact.ServerCredentials([]byte(value.Raw)))
+		}
+	}
+	if err == nil && s.job.Model != "" {
+		line, err = sjson.SetBytes(line, at+".model", s.job.Model)
+	}
+	return line, err
 }
 
 // answerPath is where a result holds the answer, whose member "model" names the model.

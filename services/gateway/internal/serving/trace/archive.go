@@ -179,7 +179,7 @@ func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
 	if len(packet.Metadata) > 0 {
 		shown.Metadata = make(map[string]string, len(packet.Metadata))
 		for name, value := range packet.Metadata {
-			shown.Metadata[redactor.Text(name, found)] = redactor.Text(value, found)
+			shown.Metadata[redactor.Text(name, found)] = redactor.Named(name, value, found)
 		}
 	}
 	shown.Redactions = found.Sorted()
