@@ -7,7 +7,6 @@ import (
 	"fmt"
 	netmail "net/mail"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/wneessen/go-mail"
@@ -61,8 +60,7 @@ func NewEmail(o EmailOptions) (*EmailSender, error) {
 	return &EmailSender{o: o, from: from}, nil
 }
 
-// emailWork is the stored form of a message. It keeps the Secret because a server's reply may repeat it, and the log
-// must not.
+// emailWork is the stored form of a message. With a Secret the log keeps no text of the server's reply.
 type emailWork struct {
 	To      string `json:"to"`
 	Subject string `json:"subject,omitempty"`
@@ -137,10 +135,7 @@ func (s *EmailSender) Deliver(ctx context.Context, t Task) Outcome {
 	if s.o.Secrets != nil {
 		secrets = s.o.Secrets()
 	}
-	if work.Secret != "" {
-		secrets = append(slices.Clone(secrets), work.Secret)
-	}
-	o := emailOutcome(reply, secrets)
+	o := emailOutcome(reply, work.Secret != "", secrets)
 	if o.Kind == OK && t.Reference == "" {
 		o.Reference = s.messageID(t)
 	}
@@ -191,15 +186,16 @@ func (s *EmailSender) unsubscribe(t Task, to string) string {
 	).Replace(s.o.UnsubscribeURL)
 }
 
-// emailOutcome returns the outcome of a reply (RFC 5321, 4.2.1; RFC 3463).
-func emailOutcome(r smtp.Reply, secrets []string) Outcome {
+// emailOutcome returns the outcome of a reply (RFC 5321, 4.2.1; RFC 3463). Of the reply to a private mail it keeps the
+// codes only: the text may quote the mail, broken into lines and encoded in any way.
+func emailOutcome(r smtp.Reply, private bool, secrets []string) Outcome {
 	o := emailKind(r)
-	text := r.Text
-	if r.Enhanced != "" {
-		text = r.Enhanced + " " + text
-	}
-	if o.Kind != OK {
-		o.Detail = Detail(text, secrets...)
+	switch {
+	case o.Kind == OK:
+	case private:
+		o.Detail = r.Enhanced
+	default:
+		o.Detail = Detail(r.Enhanced+" "+r.Text, secrets...)
 	}
 	o.Untested = r.Unasked()
 	return o

@@ -45,7 +45,7 @@ func NewSlack(o SlackOptions) *SlackSender { return &SlackSender{o} }
 // slackWork is the stored form of a message. It holds a URL only when the request named one: the organization's own
 // is read for each attempt. With a Place it goes through the app, and the URL is slackNoURL.
 //
-// Secret is the message's secret. Slack's answer may repeat it, and the log must not.
+// Secret is the message's secret; with one the log keeps no text of Slack's answer.
 type slackWork struct {
 	URL    string       `json:"url,omitempty"`
 	Place  string       `json:"place,omitempty"`

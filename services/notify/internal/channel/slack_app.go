@@ -105,7 +105,10 @@ func (s *SlackSender) deliverApp(ctx context.Context, t Task, work slackWork) Ou
 	answer := s.o.Poster.Reading(maxSlackAnswer).Post(ctx, s.o.API+"/"+method, http.Header{
 		"Content-Type": {"application/json; charset=utf-8"}, "Authorization": {"Bearer " + token.Reveal()},
 	}, body)
-	o := slackAppOutcome(answer, token.Reveal(), work.Secret)
+	o := slackAppOutcome(answer, token.Reveal())
+	if work.Secret != "" { // The answer may quote the message in any form.
+		o.Detail = ""
+	}
 	o.Replaced = o.Kind == OK && method == slackChange
 	if o.Replaced {
 		o.Reference = "" // It is where it was.
@@ -146,9 +149,9 @@ var slackAppRefusals = map[string]Kind{
 // classSlack is the class of an error of Slack that this release does not know.
 const classSlack Class = "slack_refused"
 
-// slackAppOutcome returns the outcome of an answer of the Web API. The answer may repeat the secrets; the outcome
-// doesn't. Errors come with status 200, except for rate limits.
-func slackAppOutcome(a Answer, secrets ...string) Outcome {
+// slackAppOutcome returns the outcome of an answer of the Web API. The answer may repeat the token; the outcome doesn't.
+// Errors come with status 200, except for rate limits.
+func slackAppOutcome(a Answer, token string) Outcome {
 	var said slackAnswer
 	err := json.Unmarshal(a.Body, &said)
 	switch {
@@ -171,7 +174,7 @@ func slackAppOutcome(a Answer, secrets ...string) Outcome {
 	class := Class(said.Error)
 	switch {
 	case !known:
-		return Failed(classSlack, a.Status, Detail(said.Error, secrets...))
+		return Failed(classSlack, a.Status, Detail(said.Error, token))
 	case kind == Auth:
 		o := Denied(class, a.Status, false)
 		o.After = slackMissingDelay
