@@ -65,6 +65,47 @@ func TestLimitsOfBlanks(t *testing.T) {
 	})
 }
 
+// No vendor gets an empty conversation, or the beginning of an answer that the caller didn't ask to be continued,
+// because blank texts were left out.
+func TestLimitsOfBlankTurns(t *testing.T) {
+	b := limitsBench(t)
+	apart := func(e *exchange) bool { return e.claude() || e.dialect == "bedrock" }
+	for name, q := range map[string]question{
+		"nothing":      {user: " "},
+		"a blank last": {prefill: "The answer is ", last: " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachLimit(t, b, q, func(e *exchange) {
+				if refused := e.status == 400 && e.sent == ""; refused != apart(e) || !refused && e.status != 200 {
+					e.t.Errorf("refused: %v, want %v", refused, apart(e))
+				}
+			})
+		})
+	}
+	eachLimit(t, b, question{system: "Say hi", user: " "}, func(e *exchange) {
+		asked := strings.Contains(gjson.Get(e.sent, "messages").Raw, "Say hi")
+		if e.status != 200 || !strings.Contains(e.sent, "Say hi") || apart(e) && (!asked || e.has("system")) {
+			e.t.Error("want the instruction as the user's turn")
+		}
+	})
+}
+
+// A conversation of only instructions is sent to every vendor, as the user's turn where the vendor needs one.
+func TestLimitsOfInstructionsAlone(t *testing.T) {
+	b := limitsBench(t)
+	for path, said := range map[string]string{
+		chatPath: `"messages":[{"role":"system","content":"Say hi"}]`, completions: `"messages":[{"role":"developer","content":"Say hi"}]`,
+		responsesPath: `"store":false,"input":[{"role":"developer","content":"Say hi"}]`,
+	} {
+		for name, models := range limited {
+			sent := b.sentFor(t, path, `{"model":"`+name+"/"+models[0]+`",`+said+`}`)
+			if turns := gjson.Get(sent, "messages").Raw + gjson.Get(sent, "contents").Raw; !strings.Contains(turns, "Say hi") {
+				t.Errorf("%s at %s: sent %s", path, name, sent)
+			}
+		}
+	}
+}
+
 // A function's name is sent in a form that the vendor accepts, the same everywhere in the request, and the answer has
 // the caller's name.
 func TestLimitsOfNames(t *testing.T) {

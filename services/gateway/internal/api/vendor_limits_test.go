@@ -46,7 +46,8 @@ func limitsPolicy() string {
 // question is a request that every face can express.
 type question struct {
 	temperature, topP, maxTokens, stop, effort string
-	system, prefill                            string
+	// user is the first turn, "u" if empty. last is a user's turn at the end.
+	system, user, prefill, last string
 	// tool is a function's name, parameters its schema. called adds a call of it to the conversation, with a notice
 	// between the call and its result. forced demands a call of it.
 	tool, parameters       string
@@ -86,7 +87,8 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 	"anthropic": func(model string, q *question) (string, string) {
 		content := when(q.called, `{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"`+q.tool+`","input":{}}]},`+
 			`{"role":"user","content":[{"type":"text","text":"notice"},{"type":"tool_result","tool_use_id":"c1","content":"result"}]}`) +
-			when(!q.called, `{"role":"user","content":"u"}`) + when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
+			when(!q.called, `{"role":"user","content":"`+or(q.user, "u")+`"}`) + when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`) +
+			when(q.last != "", `,{"role":"user","content":"`+q.last+`"}`)
 		if q.document != "" || q.object {
 			return "", "" // This face has another source for texts, none for other types, and no form for any object.
 		}
@@ -97,10 +99,10 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 			when(q.forced, fmt.Sprintf(`"tool_choice":{"type":"tool","name":%q},`, q.tool)), content)
 	},
 	"responses": func(model string, q *question) (string, string) {
-		content := `{"role":"user","content":"u"}` + when(q.called, `,{"type":"function_call","call_id":"c1","name":"`+q.tool+`","arguments":"{}"},`+
+		content := `{"role":"user","content":"` + or(q.user, "u") + `"}` + when(q.called, `,{"type":"function_call","call_id":"c1","name":"`+q.tool+`","arguments":"{}"},`+
 			`{"role":"developer","content":"notice"},{"type":"function_call_output","call_id":"c1","output":"result"}`) +
 			when(q.document != "", `,{"role":"user","content":[{"type":"input_file","filename":"a.txt","file_data":"data:`+q.document+`;base64,`+q.data+`"}]}`) +
-			when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
+			when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`) + when(q.last != "", `,{"role":"user","content":"`+q.last+`"}`)
 		if q.stop != "" {
 			return "", "" // The Responses API has no stop sequences.
 		}
@@ -113,10 +115,10 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 			when(q.forced, fmt.Sprintf(`"tool_choice":{"type":"function","name":%q},`, q.tool)), content)
 	},
 	"gemini": func(model string, q *question) (string, string) {
-		content := `{"role":"user","parts":[{"text":"u"}` + when(q.document != "", `,{"inlineData":{"mimeType":"`+q.document+`","data":"`+q.data+`","displayName":"a.txt"}}`) + `]}` +
+		content := `{"role":"user","parts":[{"text":"` + or(q.user, "u") + `"}` + when(q.document != "", `,{"inlineData":{"mimeType":"`+q.document+`","data":"`+q.data+`","displayName":"a.txt"}}`) + `]}` +
 			when(q.called, `,{"role":"model","parts":[{"functionCall":{"id":"c1","name":"`+q.tool+`","args":{}}}]},`+
 				`{"role":"user","parts":[{"text":"notice"},{"functionResponse":{"id":"c1","name":"`+q.tool+`","response":{"output":"result"}}}]}`) +
-			when(q.prefill != "", `,{"role":"model","parts":[{"text":"`+q.prefill+`"}]}`)
+			when(q.prefill != "", `,{"role":"model","parts":[{"text":"`+q.prefill+`"}]}`) + when(q.last != "", `,{"role":"user","parts":[{"text":"`+q.last+`"}]}`)
 		if q.schema != "" || q.strict {
 			return "", "" // Google's form has nothing strict.
 		}
@@ -132,7 +134,7 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 
 // chat returns the members that the contract and OpenAI's chat completions share.
 func (q *question) chat(notice string) string {
-	content := `{"role":"user","content":"u"}`
+	content := `{"role":"user","content":"` + or(q.user, "u") + `"}`
 	if q.system != "" {
 		content = `{"role":"system","content":` + quoted(q.system) + `},` + content
 	}
@@ -141,7 +143,7 @@ func (q *question) chat(notice string) string {
 	}
 	content += when(q.called, `,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"`+q.tool+`","arguments":"{}"}}]},`+
 		`{"role":"`+notice+`","content":"notice"},{"role":"tool","tool_call_id":"c1","content":"result"}`) +
-		when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`)
+		when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`) + when(q.last != "", `,{"role":"user","content":"`+q.last+`"}`)
 	return member("temperature", q.temperature) + member("top_p", q.topP) + member("max_tokens", q.maxTokens) + member("stop", q.stop) +
 		when(q.schema != "", `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":`+q.schema+`}},`) +
 		when(q.object, `"response_format":{"type":"json_object"},`) +

@@ -6,7 +6,6 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
@@ -170,24 +169,6 @@ func (m Message) Text() string {
 		text.WriteString(part.Text)
 	}
 	return text.String()
-}
-
-// Conversation returns the messages for a vendor that accepts system messages only before the conversation. Later
-// system messages become user turns in their places: in the system prompt they would apply to earlier turns as well,
-// and would invalidate the vendor's prompt cache.
-func (c *Chat) Conversation() []Message {
-	first := slices.IndexFunc(c.Messages, func(m Message) bool { return m.Role != RoleSystem })
-	late := func(m Message) bool { return m.Role == RoleSystem }
-	if first < 0 || !slices.ContainsFunc(c.Messages[first:], late) {
-		return c.Messages
-	}
-	messages := slices.Clone(c.Messages)
-	for i := range messages[first:] {
-		if m := &messages[first+i]; m.Role == RoleSystem {
-			m.Role = RoleUser
-		}
-	}
-	return messages
 }
 
 // Part is a piece of a message: text, an image if ImageURL is set, or a document if File is.

@@ -64,33 +64,6 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-func TestConversation(t *testing.T) {
-	of := func(roles ...provider.Role) *provider.Chat {
-		chat := &provider.Chat{}
-		for _, role := range roles {
-			chat.Messages = append(chat.Messages, provider.Message{Role: role})
-		}
-		return chat
-	}
-	const system, user, assistant, tool = provider.RoleSystem, provider.RoleUser, provider.RoleAssistant, provider.RoleTool
-	for _, c := range []struct{ chat, want *provider.Chat }{
-		{of(), of()},
-		{of(system, system), of(system, system)},
-		{of(system, user, assistant), of(system, user, assistant)},
-		{of(system, system, user, system, assistant, tool, system), of(system, system, user, user, assistant, tool, user)},
-		{of(user, system), of(user, user)},
-	} {
-		before := len(c.chat.Messages)
-		if diff := cmp.Diff(c.want.Messages, c.chat.Conversation()); diff != "" || len(c.chat.Messages) != before {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-	chat := of(user, system)
-	if chat.Conversation(); chat.Messages[1].Role != system {
-		t.Error("the request itself is changed")
-	}
-}
-
 func TestFinishReasonWithCalls(t *testing.T) {
 	for finish, want := range map[provider.FinishReason]struct{ with, without provider.FinishReason }{
 		"":                           {"", ""},

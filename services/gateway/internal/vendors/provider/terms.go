@@ -19,6 +19,12 @@ type Terms struct {
 	Stops int
 	// NoBlanks reports whether the vendor refuses stop sequences of only white space.
 	NoBlanks bool
+	// Texts says which texts the vendor accepts in messages. Others are left out.
+	Texts Texts
+	// SystemApart reports whether the vendor has a system prompt apart from the conversation, which must not be empty.
+	SystemApart bool
+	// UserFirst reports whether the vendor refuses a conversation that the assistant begins.
+	UserFirst bool
 	// NoPrefill reports whether the model refuses a conversation that ends with the beginning of its own answer.
 	NoPrefill bool
 	// Obstacle returns which part of a request the vendor refuses to combine with reasoning, as the end of a sentence;
@@ -61,9 +67,8 @@ func (t *Terms) Fit(chat *Chat) (*Fitted, error) {
 		t = new(Terms)
 	}
 	f := &Fitted{Chat: new(*chat)}
-	f.Messages = resultsFirst(chat.Messages)
-	if last := len(f.Messages) - 1; t.NoPrefill && last >= 0 && f.Messages[last].Role == RoleAssistant {
-		return nil, Unsupported("messages", "this model doesn't continue an answer: the last message must not be the assistant's")
+	if err := f.converse(t); err != nil {
+		return nil, err
 	}
 	if !t.SamplesWithoutReasoning || chat.Reasoning.Level() != EffortNone {
 		f.sample(t.Sampling)

@@ -78,18 +78,6 @@ func TestStopsAreFitted(t *testing.T) {
 	}
 }
 
-func TestPrefillIsRefused(t *testing.T) {
-	terms := provider.Terms{NoPrefill: true}
-	chat := &provider.Chat{Messages: []provider.Message{{Role: provider.RoleUser}, {Role: provider.RoleAssistant}}}
-	if _, err := terms.Fit(chat); err == nil {
-		t.Error("an answer to be continued was not refused")
-	}
-	chat.Messages = append(chat.Messages, provider.Message{Role: provider.RoleTool})
-	if _, err := terms.Fit(chat); err != nil {
-		t.Error(err)
-	}
-}
-
 // Functions get names that the vendor accepts, the same everywhere in the request, and the answer's calls get the
 // caller's names back.
 func TestNamesAreFitted(t *testing.T) {
@@ -196,7 +184,9 @@ func TestResultsComeFirst(t *testing.T) {
 }
 
 func TestFitGrowsLinearly(t *testing.T) {
-	terms := provider.Terms{Functions: provider.NameRule{Longest: 64}, NoBlanks: true}
+	terms := provider.Terms{
+		Functions: provider.NameRule{Longest: 64}, NoBlanks: true, Texts: provider.TextsNotBlank, SystemApart: true, UserFirst: true,
+	}
 	row := func(name string, make func(n int) *provider.Chat) growth.Row {
 		return growth.Row{Name: name, Make: func(n int) func() {
 			chat := make(n)
@@ -209,17 +199,36 @@ func TestFitGrowsLinearly(t *testing.T) {
 	}
 	growth.Linear(t,
 		row("names", func(n int) *provider.Chat {
-			chat := &provider.Chat{}
+			chat := question()
 			for i := range n {
 				chat.Tools = append(chat.Tools, provider.Tool{Name: fmt.Sprint("a.", i)})
 			}
 			return chat
 		}),
 		row("a long name", func(n int) *provider.Chat {
-			return &provider.Chat{Tools: []provider.Tool{{Name: strings.Repeat("é", n)}}}
+			chat := question()
+			chat.Tools = []provider.Tool{{Name: strings.Repeat("é", n)}}
+			return chat
+		}),
+		row("blank texts", func(n int) *provider.Chat {
+			chat := question()
+			chat.Messages = append(chat.Messages, provider.Message{Role: provider.RoleUser, Content: make([]provider.Part, n)})
+			return chat
+		}),
+		row("blank messages", func(n int) *provider.Chat {
+			chat := question()
+			for range n {
+				chat.Messages = append(chat.Messages, provider.Message{Role: provider.RoleSystem, Content: []provider.Part{{Text: "s"}, {}}})
+			}
+			return chat
+		}),
+		row("white space at the end", func(n int) *provider.Chat {
+			chat := question()
+			chat.Messages = append(chat.Messages, provider.Message{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "a" + strings.Repeat(" ", n)}}})
+			return chat
 		}),
 		row("late results", func(n int) *provider.Chat {
-			chat := &provider.Chat{}
+			chat := question()
 			for i := range n {
 				chat.Messages = append(chat.Messages, provider.Message{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: fmt.Sprint(i), Name: "f"}}})
 			}

@@ -23,7 +23,7 @@ func dialect() providertest.Dialect {
 		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
 			return anthropic.New(provider.Settings{Name: "anthropic", BaseURL: baseURL, Transport: transport})
 		},
-		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
+		Terms: anthropic.Terms, Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
 		Parts: func(texts, calls int) string {
 			return `{"type":"message","content":[` + strings.Repeat(`{"type":"thinking","thinking":"so","signature":"c2ln"},{"type":"text","text":"a piece"},`, texts) +
 				strings.Repeat(`{"type":"tool_use","id":"toolu_1","name":"f","input":{}},`, calls) + `{"type":"text","text":"."}],"stop_reason":"end_turn"}`

@@ -15,7 +15,12 @@ func cached(text string, life provider.CacheLife) provider.Part {
 // Points of the prompt cache stay where they are, at most four of them and the long ones first.
 func TestCachePoints(t *testing.T) {
 	of := func(messages ...provider.Message) string {
-		r, err := encode(&provider.Chat{Model: "m", Messages: messages}, false, 9)
+		terms := Terms("m")
+		fitted, err := terms.Fit(&provider.Chat{Model: "m", Messages: messages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := encode(fitted.Chat, false, 9)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +44,7 @@ func TestCachePoints(t *testing.T) {
 			`"system":[{"type":"text","text":"a",` + long + `}]`, 1, 1,
 		},
 		"an empty text":      {[]provider.Message{user(provider.Part{Text: "a"}, cached("", provider.CacheShort))}, `"text":"a",` + short, 1, 0},
-		"only an empty text": {[]provider.Message{user(cached("", provider.CacheShort))}, `"messages":null`, 0, 0},
+		"only an empty text": {[]provider.Message{user(provider.Part{Text: "a"}), user(cached("", provider.CacheShort))}, `{"type":"text","text":"a"}`, 0, 0},
 		"a result": {
 			[]provider.Message{{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{cached("a", provider.CacheShort)}}},
 			`"content":[{"type":"text","text":"a"}],` + short, 1, 0,

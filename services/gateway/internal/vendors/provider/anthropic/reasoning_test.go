@@ -34,8 +34,8 @@ func TestReasoning(t *testing.T) {
 		"xhigh where there is none": {provider.Chat{Model: "claude-opus-4-6", Reasoning: &provider.Reasoning{Effort: "xhigh"}}, `"effort":"high"`},
 		"xhigh where there is":      {provider.Chat{Model: "claude-opus-4-7", Reasoning: &provider.Reasoning{Effort: "xhigh"}}, `"effort":"xhigh"`},
 		"minimal":                   {provider.Chat{Model: "claude-opus-4-7", Reasoning: &provider.Reasoning{Effort: "minimal"}}, `"effort":"low"`},
-		"a budget":                  {provider.Chat{Model: "claude-sonnet-4-20250514", Reasoning: high}, `"max_tokens":20480,"messages":null,"thinking":{"type":"enabled","budget_tokens":16384}`},
-		"a budget within a bound":   {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 5000, Reasoning: high}, `"max_tokens":5000,"messages":null,"thinking":{"type":"enabled","budget_tokens":4999}`},
+		"a budget":                  {provider.Chat{Model: "claude-sonnet-4-20250514", Reasoning: high}, `"thinking":{"type":"enabled","budget_tokens":16384}`},
+		"a budget within a bound":   {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 5000, Reasoning: high}, `"thinking":{"type":"enabled","budget_tokens":4999}`},
 		"too little room":           {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 1000, Reasoning: high}, ``},
 		"too little, required":      {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 1000, Reasoning: required}, "!reasoning: this provider can't think with max_tokens below 1025"},
 		"a temperature":             {provider.Chat{Model: "claude-opus-4-6", Temperature: new(0.5), Reasoning: high}, ``},
@@ -50,6 +50,9 @@ func TestReasoning(t *testing.T) {
 		"adaptive takes all calls":  {provider.Chat{Model: "claude-opus-4-6", Messages: called(`{}`), Reasoning: high}, `"thinking":{"type":"adaptive"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if c.chat.Messages == nil {
+				c.chat.Messages = []provider.Message{asked}
+			}
 			terms := Terms(c.chat.Model)
 			fitted, err := terms.Fit(&c.chat)
 			var r *request

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"strings"
-	"unicode"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -75,8 +74,8 @@ type choice struct {
 	DisableParallel bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
-// encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
-// turns of the same side, because the dialect requires user and assistant to alternate. limit is the model's configured
+// encode puts the system messages into the dialect's own field. It joins consecutive turns of the same side, because the
+// dialect requires user and assistant to alternate. Terms.Fit must have adapted the chat. limit is the model's configured
 // limit of output tokens; 0 for none.
 func encode(chat *provider.Chat, stream bool, limit int) (*request, error) {
 	if err := check(chat); err != nil {
@@ -90,7 +89,7 @@ func encode(chat *provider.Chat, stream bool, limit int) (*request, error) {
 	if chat.EndUser != "" {
 		r.Metadata = &metadata{chat.EndUser}
 	}
-	for _, m := range chat.Conversation() {
+	for _, m := range chat.Messages {
 		if m.Role == provider.RoleSystem {
 			parts, err := encodeParts(m.Content)
 			if err != nil {
@@ -105,7 +104,6 @@ func encode(chat *provider.Chat, stream bool, limit int) (*request, error) {
 		}
 		r.join(m.Role, blocks)
 	}
-	r.trimPrefill()
 	for i := range chat.Tools {
 		t := &chat.Tools[i]
 		strict := t.Strict && enforces(chat.Model)
@@ -128,11 +126,8 @@ func check(chat *provider.Chat) error {
 	return chat.WithoutNames()
 }
 
-// join adds a turn. An empty turn is left out, because the dialect would refuse it.
+// join adds a turn.
 func (r *request) join(of provider.Role, blocks []any) {
-	if len(blocks) == 0 {
-		return
-	}
 	role := "user"
 	if of == provider.RoleAssistant {
 		role = "assistant"
@@ -142,20 +137,6 @@ func (r *request) join(of provider.Role, blocks []any) {
 		return
 	}
 	r.Messages = append(r.Messages, message{role, blocks})
-}
-
-// trimPrefill removes trailing white space from an answer that the vendor should continue, because the vendor refuses
-// it.
-func (r *request) trimPrefill() {
-	last := len(r.Messages) - 1
-	if last < 0 || r.Messages[last].Role != "assistant" {
-		return
-	}
-	content := r.Messages[last].Content
-	if b, ok := content[len(content)-1].(block); ok && b.Type == "text" {
-		b.Text = strings.TrimRightFunc(b.Text, unicode.IsSpace)
-		content[len(content)-1] = b
-	}
 }
 
 // encodeBlocks returns a turn's blocks in the order in which the vendor made them: thinking, text, and each call behind
@@ -229,8 +210,7 @@ func ToolID(id string) string {
 	}, id)
 }
 
-// encodeParts leaves out texts of only white space, which the dialect refuses. The dialect has no setting for an
-// image's detail, which is only a hint.
+// encodeParts encodes the parts of a turn. The dialect has no setting for an image's detail, which is only a hint.
 func encodeParts(parts []provider.Part) ([]block, error) {
 	var blocks []block
 	for _, part := range parts {
@@ -243,10 +223,10 @@ func encodeParts(parts []provider.Part) ([]block, error) {
 			blocks = append(blocks, document)
 		case part.ImageURL != "":
 			blocks = append(blocks, encodeImage(part.ImageURL))
-		case !provider.IsBlank(part.Text):
+		default:
 			blocks = append(blocks, block{Type: "text", Text: part.Text})
 		}
-		if part.Cache != "" && len(blocks) > 0 {
+		if part.Cache != "" {
 			blocks[len(blocks)-1].Cache = newCachePoint(part.Cache)
 		}
 	}

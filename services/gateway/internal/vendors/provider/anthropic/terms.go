@@ -20,7 +20,8 @@ func enforces(model string) bool { return Version(model) == 0 || Version(model) 
 // Terms returns what a Claude model refuses, on any host.
 func Terms(model string) provider.Terms {
 	t := provider.Terms{
-		Functions: provider.NameRule{Longest: 128}, NoBlanks: true, NoPrefill: Version(model) >= firstUnprefilled, Obstacle: obstacleTo,
+		Functions: provider.NameRule{Longest: 128}, NoBlanks: true, Texts: provider.TextsNotBlank, SystemApart: true,
+		NoPrefill: Version(model) >= firstUnprefilled, Obstacle: obstacleTo,
 	}
 	switch v := Version(model); {
 	case v >= firstUnsampled:

@@ -64,6 +64,11 @@ func newAs(model string, native []byte) func(baseURL string, transport http.Roun
 	}
 }
 
+// termsOf returns the terms of model, whatever a chat names.
+func termsOf(model string) func(string) provider.Terms {
+	return func(string) provider.Terms { return bedrock.Dialect().TermsOf(model) }
+}
+
 // frame returns a message as AWS's encoder writes it.
 func frame(payload string, headers ...string) string {
 	m := aws.Message{Payload: []byte(payload)}
@@ -114,7 +119,8 @@ func framing(one func(e sse.Event) string) providertest.Framing {
 
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
-		New: newAs(claude, nil), Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), Framing: framing(converseFrame),
+		New: newAs(claude, nil), Terms: termsOf(claude), Framing: framing(converseFrame),
+		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
 		Parts: func(texts, calls int) string {
 			return `{"output":{"message":{"content":[` +
 				strings.Repeat(`{"reasoningContent":{"reasoningText":{"text":"so","signature":"c2ln"}}},{"text":"a piece"},`, texts) +
@@ -168,7 +174,6 @@ func TestUnsupported(t *testing.T) {
 	}{
 		{claude, "temperature", &provider.Chat{Temperature: new(1.01)}},
 		{claude, "messages[].name", &provider.Chat{Messages: []provider.Message{{Role: provider.RoleUser, Name: "ann"}}}},
-		{claude, "messages[0].role", &provider.Chat{Messages: []provider.Message{{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "Hello."}}}}}},
 		{claude, "response_format.type", &provider.Chat{ResponseFormat: []byte(`{"type":"grammar"}`)}},
 		{claude, "messages[].content", content(provider.Part{ImageURL: "https://images.example/a.png"})},
 		{claude, "messages[].content", content(provider.Part{ImageURL: "data:image/tiff;base64,AAAA"})},
@@ -190,7 +195,7 @@ func TestUnsupported(t *testing.T) {
 func TestReasoningThatIsExcluded(t *testing.T) {
 	for model, chat := range map[string]*provider.Chat{claude: {Model: claude, Temperature: new(0.5)}, llama: {Model: llama}} {
 		terms := bedrock.Dialect().TermsOf(model)
-		chat.Reasoning = &provider.Reasoning{Effort: "high"}
+		chat.Messages, chat.Reasoning = providertest.Chats()["text"].Messages, &provider.Reasoning{Effort: "high"}
 		if fitted, err := terms.Fit(chat); err != nil || fitted.Reasoning != nil || fitted.Left != provider.HintEffort {
 			t.Errorf("%s: %+v, %v, want the reasoning left out", model, fitted, err)
 		}

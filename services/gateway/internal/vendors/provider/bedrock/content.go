@@ -92,9 +92,7 @@ func (e *encoder) blocks(m provider.Message) ([]block, error) {
 		if blocks, err = e.part(blocks, part); err != nil {
 			return nil, err
 		}
-		if len(blocks) > 0 {
-			blocks = append(blocks, e.cachePoint(part.Cache)...)
-		}
+		blocks = append(blocks, e.cachePoint(part.Cache)...)
 	}
 	return append(blocks, calls...), nil
 }
@@ -121,8 +119,7 @@ func appendThinking(blocks []block, thinking []json.RawMessage) []block {
 	return blocks
 }
 
-// part appends a part of a turn. It leaves out texts of only white space, because the dialect would refuse them. It has
-// no setting for an image's detail, which is only a hint.
+// part appends a part of a turn. The dialect has no setting for an image's detail, which is only a hint.
 func (e *encoder) part(blocks []block, p provider.Part) ([]block, error) {
 	switch {
 	case p.File != nil:
@@ -131,10 +128,8 @@ func (e *encoder) part(blocks []block, p provider.Part) ([]block, error) {
 	case p.ImageURL != "":
 		image, err := encodeImage(p.ImageURL)
 		return append(blocks, block{Image: image}), err
-	case !provider.IsBlank(p.Text):
-		return append(blocks, block{Text: p.Text}), nil
 	}
-	return blocks, nil
+	return append(blocks, block{Text: p.Text}), nil
 }
 
 // imageFormats are the names of media types of images.

@@ -49,7 +49,8 @@ func terms(model string) provider.Terms {
 	} else {
 		t.Obstacle = func(*provider.Chat) string { return "this model, which has no setting for it" }
 	}
-	t.Functions = provider.NameRule{Longest: 64}
+	t.Functions, t.Texts = provider.NameRule{Longest: 64}, provider.TextsNotBlank
+	t.SystemApart, t.UserFirst = true, true
 	return t
 }
 

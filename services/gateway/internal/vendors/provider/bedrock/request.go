@@ -3,8 +3,6 @@ package bedrock
 import (
 	"cmp"
 	"slices"
-	"strings"
-	"unicode"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
@@ -71,8 +69,8 @@ type encoder struct {
 	documents int
 }
 
-// encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
-// turns of the same side, because the dialect requires user and assistant to alternate. limit is the model's configured
+// encode puts the system messages into the dialect's own field. It joins consecutive turns of the same side, because the
+// dialect requires user and assistant to alternate. Terms.Fit must have adapted the chat. limit is the model's configured
 // limit of output tokens; 0 for none.
 func encode(chat *provider.Chat, limit int) (*request, error) {
 	if err := check(chat); err != nil {
@@ -80,15 +78,11 @@ func encode(chat *provider.Chat, limit int) (*request, error) {
 	}
 	e := &encoder{chat: chat}
 	e.Messages = []message{}
-	for _, m := range chat.Conversation() {
+	for _, m := range chat.Messages {
 		if err := e.add(m); err != nil {
 			return nil, err
 		}
 	}
-	if len(e.Messages) > 0 && e.Messages[0].Role == roleAssistant {
-		return nil, provider.Unsupported("messages[0].role", "conversations with this provider begin with the user")
-	}
-	e.trimPrefill()
 	if err := e.declare(); err != nil {
 		return nil, err
 	}
@@ -110,10 +104,10 @@ func check(chat *provider.Chat) error {
 	return chat.WithoutNames()
 }
 
-// add adds a turn. An empty turn is left out, because the dialect would refuse it.
+// add adds a turn.
 func (e *encoder) add(m provider.Message) error {
 	blocks, err := e.blocks(m)
-	if err != nil || len(blocks) == 0 {
+	if err != nil {
 		return err
 	}
 	role := roleUser
@@ -131,17 +125,6 @@ func (e *encoder) add(m provider.Message) error {
 	}
 	e.Messages = append(e.Messages, message{role, blocks})
 	return nil
-}
-
-// trimPrefill removes trailing white space from an answer that the model should continue, because Claude refuses it.
-func (e *encoder) trimPrefill() {
-	last := len(e.Messages) - 1
-	if last < 0 || e.Messages[last].Role != roleAssistant {
-		return
-	}
-	content := e.Messages[last].Content
-	text := &content[len(content)-1].Text
-	*text = strings.TrimRightFunc(*text, unicode.IsSpace)
 }
 
 // instruct adds an instruction to those of the caller.

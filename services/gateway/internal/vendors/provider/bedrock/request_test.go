@@ -37,7 +37,7 @@ func TestRequests(t *testing.T) {
 		"adaptive": "global.anthropic.claude-opus-4-7", "other_model": llama, "nova": "amazon.nova-pro-v1:0",
 		"application_profile": "arn:aws:bedrock:eu-west-1:123456789012:application-inference-profile/a1b2c3",
 	} {
-		d.New = newAs(model, nil)
+		d.New, d.Terms = newAs(model, nil), termsOf(model)
 		chat := cached()
 		chat.Reasoning = &provider.Reasoning{Effort: provider.EffortXHigh}
 		chat.Tools = chats["tools"].Tools

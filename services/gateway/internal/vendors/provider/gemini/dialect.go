@@ -31,7 +31,10 @@ func takesPenalties(model string) bool {
 
 // terms returns what every model refuses. Source: Gemini API reference, FunctionDeclaration and GenerationConfig.
 func terms(string) provider.Terms {
-	return provider.Terms{Functions: provider.NameRule{Longest: 64, Extra: ".:", LetterFirst: true}, Stops: 5, NoBlanks: true}
+	return provider.Terms{
+		Functions: provider.NameRule{Longest: 64, Extra: ".:", LetterFirst: true}, Stops: 5, NoBlanks: true,
+		Texts: provider.TextsNotEmpty, SystemApart: true,
+	}
 }
 
 // arguments is what the vendor requires of function schemas.

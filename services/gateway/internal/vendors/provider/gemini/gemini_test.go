@@ -34,7 +34,7 @@ func dialect() providertest.Dialect {
 		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
 			return gemini.New(provider.Settings{Name: "gemini", BaseURL: baseURL, Transport: transport})
 		},
-		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,
+		Terms: gemini.Dialect().Terms, Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,
 		Native: providertest.Native{
 			Dialect: gemini.DialectName, Unknown: nativeUnknown, InURL: true,
 			Body: `{"model":"other","contents":[{"role":"user","parts":[{"text":"hi"}]}],` + nativeUnknown + `}`,

@@ -51,15 +51,15 @@ type generationConfig struct {
 	Image      *imageConfig `json:"imageConfig,omitempty"`
 }
 
-// encode puts the system messages that precede the conversation into the dialect's own field. It joins consecutive
-// turns of the same side, because the dialect requires user and model to alternate.
+// encode puts the system messages into the dialect's own field. It joins consecutive turns of the same side, because the
+// dialect requires user and model to alternate. Terms.Fit must have adapted the chat.
 func encode(chat *provider.Chat) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
 	}
 	r := &request{Contents: []content{}}
 	calls := make(map[string]string) // names by ID
-	for _, m := range chat.Conversation() {
+	for _, m := range chat.Messages {
 		role, parts, err := encodeMessage(chat.Model, m, calls)
 		if err != nil {
 			return nil, err
@@ -103,12 +103,8 @@ const (
 	roleModel = "model"
 )
 
-// join adds a turn. An empty turn is left out, because the dialect would refuse it. A turn without a role belongs to
-// the system instruction.
+// join adds a turn. A turn without a role belongs to the system instruction.
 func (r *request) join(role string, parts []part) {
-	if len(parts) == 0 {
-		return
-	}
 	if role == "" {
 		if r.System == nil {
 			r.System = &content{}
@@ -150,8 +146,7 @@ func encodeMessage(model string, m provider.Message, calls map[string]string) (r
 	return roleModel, parts, nil
 }
 
-// encodeParts leaves out empty texts, which the dialect refuses. The detail of an image is only a hint, which few
-// models support.
+// encodeParts encodes the parts of a turn. The detail of an image is only a hint, which few models support.
 func encodeParts(parts []provider.Part) ([]part, error) {
 	var encoded []part
 	for _, p := range parts {
@@ -171,7 +166,7 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 				return nil, provider.Unsupported("messages[].content", "this provider accepts images as data: URIs in base64 only")
 			}
 			encoded = append(encoded, part{InlineData: &blob{kind, data}})
-		case p.Text != "":
+		default:
 			encoded = append(encoded, part{Text: p.Text})
 		}
 	}

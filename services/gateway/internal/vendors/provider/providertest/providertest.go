@@ -22,6 +22,8 @@ import (
 type Dialect struct {
 	// New returns a provider for a vendor.
 	New func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error)
+	// Terms returns what a model refuses, as in provider.Dialect; requests are adapted to it. Nil means nothing.
+	Terms func(model string) provider.Terms
 	// Answers are the expected answers by the name of their golden files: answers/<name>.json, the whole answer, and
 	// answers/<name>.sse, the same answer as a stream.
 	Answers map[string]*provider.Answer

@@ -37,7 +37,7 @@ func Requests(t *testing.T, d Dialect) {
 	t.Run("stream", func(t *testing.T) { d.Request(t, "stream", Chats()["text"], true) })
 }
 
-// Request compares one request with its golden file.
+// Request compares one request, adapted to the model's terms, with its golden file.
 func (d Dialect) Request(t *testing.T, name string, chat *provider.Chat, stream bool) {
 	t.Helper()
 	var got sent
@@ -46,14 +46,18 @@ func (d Dialect) Request(t *testing.T, name string, chat *provider.Chat, stream 
 		got = record(t, r)
 		answer(w, r)
 	})
-	var err error
+	terms := provider.Dialect{Terms: d.Terms}.TermsOf(chat.Model)
+	fitted, err := terms.Fit(chat)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if stream {
 		var s provider.Stream
-		if s, err = p.StreamChat(t.Context(), Credential(), chat); err == nil {
+		if s, err = p.StreamChat(t.Context(), Credential(), fitted.Chat); err == nil {
 			_, err = Collect(s)
 		}
 	} else {
-		_, err = p.Chat(t.Context(), Credential(), chat)
+		_, err = p.Chat(t.Context(), Credential(), fitted.Chat)
 	}
 	if err != nil {
 		t.Fatal(err)
