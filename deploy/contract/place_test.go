@@ -17,10 +17,12 @@ import (
 // placeTable is the document that lists every bounded resource that customers can hold.
 const placeTable = "../../services/platform/docs/places.md"
 
-// placeMakers lists the functions that make pools, semaphores and caches, by the path of their package.
+// placeMakers lists the functions that make pools (of connections, too), semaphores and caches, by the path of their package.
 var placeMakers = map[string][]string{
 	"switchyard.dev/services/platform/fairshare":   {"New", "NewPlaces", "NewProcessors"},
 	"switchyard.dev/services/platform/bodymemory":  {"New"},
+	"github.com/jackc/pgx/v5/pgxpool":              {"New", "NewWithConfig"},
+	"github.com/redis/go-redis/v9":                 {"NewClient", "NewClusterClient", "NewFailoverClient", "NewUniversalClient"},
 	"golang.org/x/sync/semaphore":                  {"NewWeighted"},
 	"golang.org/x/time/rate":                       {"NewLimiter"},
 	"github.com/failsafe-go/failsafe-go/bulkhead":  {"New"},
@@ -84,6 +86,9 @@ func serviceFiles(t *testing.T) (files []string) {
 	return files
 }
 
+// majorVersion matches the end of a module's path.
+var majorVersion = regexp.MustCompile(`/v[0-9]+$`)
+
 // placesIn returns the expressions in a file that make a place.
 func placesIn(t *testing.T, path string) (places []string) {
 	t.Helper()
@@ -95,10 +100,8 @@ func placesIn(t *testing.T, path string) (places []string) {
 	makers := make(map[string][]string) // by the package's name in the file
 	for _, imported := range file.Imports {
 		pkg := strings.Trim(imported.Path.Value, `"`)
-		name := filepath.Base(strings.TrimSuffix(pkg, "/v2"))
-		if name == "golang-lru" {
-			name = "lru"
-		}
+		name := filepath.Base(majorVersion.ReplaceAllString(pkg, ""))
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "golang-"), "go-")
 		if imported.Name != nil {
 			name = imported.Name.Name
 		}

@@ -4,6 +4,9 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Places is a bounded number of places. Callers wait in line for them, and their contexts bound the wait. An
@@ -17,6 +20,7 @@ type Places struct {
 	// holders has the organizations that hold places or wait for them. line has those that wait, next in turn first.
 	holders map[string]*holder
 	line    list.List // of *holder
+	spare   *holder   // an entry that is not in use; nil for none
 }
 
 // holder is an organization that holds places or waits for them.
@@ -37,21 +41,52 @@ func (p *Places) Share() int { return p.share }
 // Acquire waits for a place and returns the function that gives it back, which must be called once. If ctx ends first,
 // the error is the context's cause.
 func (p *Places) Acquire(ctx context.Context, organization string) (release func(), err error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := p.wait(ctx, organization); err != nil {
+		return nil, err
 	}
-	release = func() { p.release(organization) }
+	return func() { p.Release(organization) }, nil
+}
+
+// AcquireWithin waits for a place, which Release gives back. If the organization's turn doesn't come within limit, the
+// error is an *apierr.Error: 429 with Retry-After, and busy as its text. If ctx ends first, the error is the context's
+// cause. Taking a free place allocates nothing.
+func (p *Places) AcquireWithin(ctx context.Context, organization string, limit time.Duration, busy string) error {
+	if ctx.Err() == nil && p.take(organization) {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := p.wait(waiting, organization)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, busy)
+	e.RetryAfter = time.Second
+	return e
+}
+
+// take takes a place if one is free for the organization, and reports whether it did.
+func (p *Places) take(organization string) bool {
 	p.mu.Lock()
-	h := p.holders[organization]
-	if h == nil {
-		h = &holder{}
-		p.holders[organization] = h
+	defer p.mu.Unlock()
+	h := p.holder(organization)
+	defer p.forget(organization, h)
+	return p.grab(h)
+}
+
+// wait waits for a place until ctx ends.
+func (p *Places) wait(ctx context.Context, organization string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if p.held < p.limit && h.held < p.share {
-		p.held++
-		h.held++
+	p.mu.Lock()
+	h := p.holder(organization)
+	if p.grab(h) {
 		p.mu.Unlock()
-		return release, nil
+		return nil
 	}
 	granted := make(chan struct{})
 	waiter := h.waiting.PushBack(granted)
@@ -61,13 +96,35 @@ func (p *Places) Acquire(ctx context.Context, organization string) (release func
 	p.mu.Unlock()
 	select {
 	case <-granted:
-		return release, nil
+		return nil
 	case <-ctx.Done():
 	}
 	if !p.leave(organization, h, waiter, granted) {
-		release() // The place was granted meanwhile.
+		p.Release(organization) // The place was granted meanwhile.
 	}
-	return nil, context.Cause(ctx)
+	return context.Cause(ctx)
+}
+
+// holder returns the organization's entry. The caller holds mu, as for the methods below.
+func (p *Places) holder(organization string) *holder {
+	h := p.holders[organization]
+	if h == nil {
+		if h, p.spare = p.spare, nil; h == nil {
+			h = &holder{}
+		}
+		p.holders[organization] = h
+	}
+	return h
+}
+
+// grab takes a place if one is free for a holder, and reports whether it did.
+func (p *Places) grab(h *holder) bool {
+	if p.held >= p.limit || h.held >= p.share {
+		return false
+	}
+	p.held++
+	h.held++
+	return true
 }
 
 // leave removes a waiting caller and reports whether it did: it doesn't if the caller has been granted a place.
@@ -88,7 +145,8 @@ func (p *Places) leave(organization string, h *holder, waiter *list.Element, gra
 	return true
 }
 
-func (p *Places) release(organization string) {
+// Release gives back a place that the organization holds.
+func (p *Places) Release(organization string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.holders[organization]
@@ -103,12 +161,10 @@ func (p *Places) release(organization string) {
 func (p *Places) grant() {
 	for turn := p.line.Front(); turn != nil; turn = turn.Next() {
 		h, _ := turn.Value.(*holder)
-		if h.held >= p.share {
+		if !p.grab(h) {
 			continue
 		}
 		granted, _ := h.waiting.Remove(h.waiting.Front()).(chan struct{})
-		p.held++
-		h.held++
 		close(granted)
 		if h.waiting.Len() == 0 {
 			p.line.Remove(turn)
@@ -120,9 +176,10 @@ func (p *Places) grant() {
 	}
 }
 
-// forget drops an organization that neither holds places nor waits.
+// forget drops an organization that neither holds places nor waits. The next one may have its entry.
 func (p *Places) forget(organization string, h *holder) {
 	if h.held == 0 && h.waiting.Len() == 0 {
 		delete(p.holders, organization)
+		p.spare = h
 	}
 }

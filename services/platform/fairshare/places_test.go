@@ -41,7 +41,7 @@ func TestPlacesAreShared(t *testing.T) {
 		cancel(errStopped)
 		hostile.Wait()
 		for _, organization := range []string{"b", "c"} {
-			p.release(organization)
+			p.Release(organization)
 		}
 		if p.held != 0 || len(p.holders) != 0 || p.line.Len() != 0 {
 			t.Errorf("%d held, %d organizations and %d turns are left", p.held, len(p.holders), p.line.Len())
@@ -103,5 +103,19 @@ func TestPlacesSurviveCancellation(t *testing.T) {
 	work.Wait()
 	if p.held != 0 || len(p.holders) != 0 || p.line.Len() != 0 {
 		t.Errorf("%d held, %d organizations and %d turns are left", p.held, len(p.holders), p.line.Len())
+	}
+}
+
+// A call that finds a free place doesn't pay for the line.
+func TestFreePlacesCostNoAllocation(t *testing.T) {
+	p := NewPlaces(4, 50)
+	allocations := testing.AllocsPerRun(100, func() {
+		if err := p.AcquireWithin(t.Context(), "a", time.Second, "busy"); err != nil {
+			t.Error(err)
+		}
+		p.Release("a")
+	})
+	if allocations > 0 {
+		t.Errorf("%v allocations", allocations)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime"
 	"time"
-
-	"switchyard.dev/services/platform/apierr"
 )
 
 // processorShare is the percentage of the processors that one organization's work may keep busy. processorWait is how
@@ -28,18 +26,11 @@ func NewProcessors() *Processors {
 // Do waits for the organization's turn and runs work. If the turn doesn't come within two seconds, Do returns an
 // *apierr.Error: 429 with Retry-After. If ctx ends first, Do returns the context's cause.
 func (p *Processors) Do(ctx context.Context, organization string, work func()) error {
-	waiting, cancel := context.WithTimeout(ctx, processorWait)
-	defer cancel()
-	release, err := p.places.Acquire(waiting, organization)
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return context.Cause(ctx)
-	case err != nil:
-		e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "too many checks are in progress; try again later")
-		e.RetryAfter = time.Second
-		return e
+	err := p.places.AcquireWithin(ctx, organization, processorWait, "too many checks are in progress; try again later")
+	if err != nil {
+		return err
 	}
-	defer release()
+	defer p.places.Release(organization)
 	work()
 	return nil
 }

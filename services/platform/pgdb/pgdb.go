@@ -1,5 +1,6 @@
-// Package pgdb opens a service's Postgres pool, runs transactions, applies migrations and classifies driver errors. It
-// uses no table but the list of applied migrations; each service's internal/postgres owns the others.
+// Package pgdb opens a service's Postgres pool, whose connections organizations share, runs transactions, applies
+// migrations and classifies driver errors. It uses no table but the list of applied migrations; each service's
+// internal/postgres owns the others.
 package pgdb
 
 import (
@@ -44,6 +45,10 @@ type Options struct {
 // Open returns a pool and verifies it with a ping, so that a wrong setting fails the start and not the first request.
 // No error contains the password. The session's defaults are a statement timeout of 30 s and an idle-in-transaction
 // timeout of 10 s.
+//
+// The calls of one organization (caller.From) hold at most half of the connections, rounded up. If an organization's
+// turn doesn't come within 5 s, the call gets an *apierr.Error: 429 with Retry-After. Each connection that a call holds
+// counts, so a call that has one must not wait for a second one.
 func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	cfg, err := o.configuration(ctx)
 	if err != nil {
@@ -58,6 +63,7 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	cfg.MaxConnIdleTime = maxConnIdle
 	cfg.MaxConnLifetime = maxConnLifetime
 	cfg.MaxConnLifetimeJitter = maxConnLifetime / 10
+	divide(cfg)
 
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

@@ -89,7 +89,7 @@ func (a *API) limits(w http.ResponseWriter, r *http.Request, l *chain.Line) erro
 		Limits       []limitState `json:"limits"`
 		Credits      *balanceBody `json:"credits"`
 	}{Organization: key.Organization, Key: key.ID, Plan: nameOrNil(ofOrganization), KeyPlan: nameOrNil(ofKey), Limits: []limitState{}}
-	if answer.Credits, err = a.balance(r, key.Organization); err != nil {
+	if answer.Credits, err = a.balance(chain.ForOrganization(r, key.Organization), key.Organization); err != nil {
 		return err
 	}
 	for _, s := range a.options.Quotas.Limits(r.Context(), callerOf(key)) {

@@ -16,6 +16,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/screen"
 )
 
@@ -27,6 +28,11 @@ type Line struct {
 	Organization, Key, Caller string
 	Session                   *proxy.Session // of a WebSocket connection
 	Succeeded                 bool           // a service answered with success; not in the log
+}
+
+// ForOrganization returns a request whose use of Postgres counts toward an organization's share of the connections.
+func ForOrganization(r *http.Request, organization string) *http.Request {
+	return r.WithContext(caller.With(r.Context(), caller.Caller{Organization: organization}))
 }
 
 // ErrorBody renders an error for the response to a request.

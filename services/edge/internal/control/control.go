@@ -156,6 +156,7 @@ func (a *API) serviceRoutes() map[string]map[string]chain.Handler {
 // needs requires a role. It decides before a body is read.
 func (a *API) needs(role caller.Role, next chain.Handler) chain.Handler {
 	return func(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
+		r = chain.ForOrganization(r, r.Header.Get(caller.HeaderOrganization))
 		if a.options.Tokens == nil {
 			return next(w, r, l)
 		}

@@ -202,7 +202,7 @@ func (a *API) session(method string, next sessionHandler) chain.Handler {
 		if _, err := a.options.Portal.Limiter.Take(r.Context(), limit.Bucket{Name: session.ID, Limit: sessionLimit}, limit.Bucket{}); err != nil {
 			return err
 		}
-		return next(w, r, l, session)
+		return next(w, chain.ForOrganization(r, session.Organization), l, session)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
@@ -131,7 +132,9 @@ func (w *Watcher) LoadVersion(ctx context.Context, topic Topic, version int64) {
 	if !ok || of.level.Load() >= version {
 		return
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTime)
+	// The poller and other organizations' calls wait for this load, so it must not wait for the caller's turn.
+	shared := caller.With(context.WithoutCancel(ctx), caller.Caller{})
+	bounded, cancel := context.WithTimeout(shared, loadTime)
 	defer cancel()
 	if err := of.catchUp(bounded, version); err != nil {
 		w.log.WarnContext(ctx, "a change is not in force on this replica yet", slog.String("topic", string(topic)), slog.String("error", err.Error()))

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"switchyard.dev/services/platform/caller"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -155,6 +157,24 @@ func TestStartNeedsEverything(t *testing.T) {
 	w.Watch(Runs, (&follower{of: store, topic: Runs, err: errors.New("away")}).load)
 	if w.Start(t.Context()) == nil {
 		t.Error("started without knowing the runs")
+	}
+}
+
+// The poller and other organizations' calls wait for what LoadVersion loads, so the load must not count toward the
+// writer's share of the connections.
+func TestLoadVersionIsOfNoOrganization(t *testing.T) {
+	w := NewWatcher(&versions{now: map[Topic]int64{Runs: 1}}, stale, slog.New(slog.DiscardHandler))
+	loaded := false
+	w.Watch(Runs, func(ctx context.Context, _ int64) (int64, error) {
+		loaded = true
+		if organization := caller.From(ctx).Organization; organization != "" {
+			t.Errorf("loaded as a call of %q", organization)
+		}
+		return 1, nil
+	})
+	w.LoadVersion(caller.With(t.Context(), caller.Caller{Organization: "acme"}), Runs, 1)
+	if !loaded {
+		t.Error("the change was not loaded")
 	}
 }
 
