@@ -14,7 +14,8 @@ import (
 // other credentials of the browser are not asked for, so that their mode is never allowed.
 const (
 	corsRequestHeaders = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id"
-	corsAnswerHeaders  = "Deprecation, Idempotent-Replayed, RateLimit, RateLimit-Policy, Retry-After, Sunset, X-Request-Id"
+	corsAnswerHeaders  = "Deprecation, Idempotent-Replayed, RateLimit, RateLimit-Policy, Retry-After, Sunset, " +
+		"X-Request-Id, X-Should-Retry"
 	// corsMaxAge is how long a browser may keep the answer to a preflight, in seconds.
 	corsMaxAge = "600"
 )

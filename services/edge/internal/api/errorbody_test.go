@@ -63,10 +63,10 @@ func TestJSONRPC(t *testing.T) {
 		err  *apierr.Error
 		want string
 	}{
-		{apierr.New(apierr.KindUnauthenticated, apierr.ReasonUnauthenticated, "who"), `{"jsonrpc":"2.0","error":{"code":-31401,"message":"who","data":{"reason":"unauthenticated","request_id":"r9"}}}`},
-		{limited, `{"jsonrpc":"2.0","error":{"code":-31429,"message":"slow down","data":{"reason":"rate_limited","request_id":"r9","retry_after_ms":1200}}}`},
-		{apierr.Invalid("server", "no"), `{"jsonrpc":"2.0","error":{"code":-32600,"message":"server: no","data":{"reason":"invalid_request","request_id":"r9","field":"server"}}}`},
-		{apierr.Internal(nil), `{"jsonrpc":"2.0","error":{"code":-32603,"message":"internal error; quote the request id to support","data":{"reason":"internal","request_id":"r9"}}}`},
+		{apierr.New(apierr.KindUnauthenticated, apierr.ReasonUnauthenticated, "who"), `{"jsonrpc":"2.0","error":{"code":-31401,"message":"who","data":{"reason":"unauthenticated","error_class":"auth","retryable":false,"request_id":"r9"}}}`},
+		{limited, `{"jsonrpc":"2.0","error":{"code":-31429,"message":"slow down","data":{"reason":"rate_limited","error_class":"rate_limit","retryable":true,"request_id":"r9","retry_after_ms":1200}}}`},
+		{apierr.Invalid("server", "no"), `{"jsonrpc":"2.0","error":{"code":-32600,"message":"server: no","data":{"reason":"invalid_request","error_class":"policy","retryable":false,"request_id":"r9","field":"server"}}}`},
+		{apierr.Internal(nil), `{"jsonrpc":"2.0","error":{"code":-32603,"message":"internal error; quote the request id to support","data":{"reason":"internal","error_class":"server_error","retryable":true,"request_id":"r9"}}}`},
 	} {
 		if text, err := json.Marshal(newJSONRPC(tt.err, "r9")); err != nil || string(text) != tt.want {
 			t.Errorf("%s, %v; want %s", text, err, tt.want)

@@ -17,6 +17,8 @@ type jsonRPCDetail struct {
 
 type jsonRPCData struct {
 	Reason       apierr.Reason `json:"reason"`
+	ErrorClass   apierr.Class  `json:"error_class"`
+	Retryable    bool          `json:"retryable"`
 	RequestID    string        `json:"request_id,omitempty"`
 	Field        string        `json:"field,omitempty"`
 	RetryAfterMs int64         `json:"retry_after_ms,omitempty"`
@@ -38,6 +40,7 @@ func newJSONRPC(e *apierr.Error, requestID string) any {
 		code = codeInternal
 	default:
 	}
-	data := jsonRPCData{e.Reason, requestID, e.Field(), e.RetryAfter.Milliseconds()}
+	class := e.ErrorClass()
+	data := jsonRPCData{e.Reason, class, class.Retryable(), requestID, e.Field(), e.RetryAfter.Milliseconds()}
 	return jsonRPC{"2.0", jsonRPCDetail{code, e.Text, data}}
 }

@@ -59,7 +59,8 @@ func jsonRPCError() apidoc.Object {
 			"code":    apidoc.Object{"type": "integer", "description": "-31000 minus the HTTP status, such as -31429; -32600 for a request that can't be read."},
 			"message": text("For people."),
 			"data": object("For programs.", apidoc.Object{
-				"reason": text("Code, such as rate_limited."), "request_id": text("Names the request in logs and traces."), "field": text("Field at fault."),
+				"reason": text("Code, such as rate_limited."), "error_class": detail()["error_class"], "retryable": detail()["retryable"],
+				"request_id": detail()["request_id"], "field": text("Field at fault."),
 				"retry_after_ms": apidoc.Object{"type": "integer", "description": "Milliseconds to wait, when that is known."},
 			}),
 		}),

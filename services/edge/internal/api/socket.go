@@ -74,8 +74,9 @@ type socketError struct {
 
 // socketHeaders are those that the error would have over HTTP.
 type socketHeaders struct {
-	RequestID  string `json:"x-request-id"`
-	RetryAfter string `json:"retry-after,omitempty"`
+	RequestID   string `json:"x-request-id"`
+	RetryAfter  string `json:"retry-after,omitempty"`
+	ShouldRetry string `json:"x-should-retry,omitempty"`
 }
 
 // refusal returns the message that refuses a request. Clients also read the wait in its text and retry, so the text of
@@ -84,10 +85,14 @@ func refusal(e *apierr.Error, stream, requestID string) []byte {
 	message := socketError{
 		Type: "error", Stream: stream, Status: e.Kind.HTTPStatus(), Headers: socketHeaders{RequestID: requestID},
 	}
+	retryable := e.ErrorClass().Retryable()
+	if !retryable {
+		message.Headers.ShouldRetry = "false"
+	}
 	shown := *e
 	if seconds := e.RetryAfterSeconds(); seconds > 0 {
 		message.Headers.RetryAfter = strconv.Itoa(seconds)
-		if e.ErrorClass().Retryable() {
+		if retryable {
 			shown.Text += ". Please try again in " + strconv.Itoa(seconds) + "s."
 		}
 	}

@@ -20,9 +20,12 @@ const codeBase = -31000
 
 // details is the data of the gateway's own errors.
 type details struct {
-	Reason    apierr.Reason `json:"reason"`
-	RequestID string        `json:"request_id,omitempty"`
-	Field     string        `json:"field,omitempty"`
+	Reason apierr.Reason `json:"reason"`
+	// ErrorClass and Retryable say what the code doesn't: some permanent errors share a status with temporary ones.
+	ErrorClass apierr.Class `json:"error_class"`
+	Retryable  bool         `json:"retryable"`
+	RequestID  string       `json:"request_id,omitempty"`
+	Field      string       `json:"field,omitempty"`
 	// ApprovalRef names the approval that the error is about.
 	ApprovalRef string `json:"approval_ref,omitempty"`
 	// RetryAfterMs is the minimum time to wait, in milliseconds.
@@ -60,7 +63,11 @@ func approvalOf(err error) string {
 // errorOf returns an error as the protocol has it. approvalRef is the approval that it is about; empty for none.
 func errorOf(e *apierr.Error, requestID, approvalRef string) wire.Error {
 	code := int64(codeBase - e.Kind.HTTPStatus())
-	data := details{Reason: e.Reason, RequestID: requestID, ApprovalRef: approvalRef, RetryAfterMs: e.RetryAfter.Milliseconds()}
+	class := e.ErrorClass()
+	data := details{
+		Reason: e.Reason, ErrorClass: class, Retryable: class.Retryable(), RequestID: requestID, ApprovalRef: approvalRef,
+		RetryAfterMs: e.RetryAfter.Milliseconds(),
+	}
 	switch e.Kind {
 	case apierr.KindInvalid:
 		code = wire.CodeInvalidParams

@@ -235,15 +235,17 @@ func TestErrors(t *testing.T) {
 	server, s, _ := open(t)
 	limited := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "too many")
 	limited.RetryAfter = 1500 * time.Millisecond
+	usedUp := &apierr.Error{Kind: apierr.KindRateLimited, Reason: "quota_exceeded", Class: apierr.ClassPolicy, Text: "used up", RetryAfter: time.Hour}
 	for name, c := range map[string]struct {
 		err    error
 		status int
 		want   string
 	}{
-		"policy":       {definition.ErrChanged, 200, `{"code":-31403,"message":"` + definition.ErrChanged.Text + `","data":{"reason":"definition_changed","request_id":"r1"}}`},
-		"limit":        {limited, 200, `{"code":-31429,"message":"too many","data":{"reason":"rate_limited","request_id":"r1","retry_after_ms":1500}}`},
-		"arguments":    {apierr.Invalid("params.arguments/a", "must not"), 400, `{"code":-32602,"message":"params.arguments/a: must not","data":{"reason":"invalid_request","request_id":"r1","field":"params.arguments/a"}}`},
-		"a bug":        {errors.New("secret"), 200, `{"code":-32603,"message":"internal error; quote the request id to support","data":{"reason":"internal","request_id":"r1"}}`},
+		"policy":       {definition.ErrChanged, 200, `{"code":-31403,"message":"` + definition.ErrChanged.Text + `","data":{"reason":"definition_changed","error_class":"policy","retryable":false,"request_id":"r1"}}`},
+		"limit":        {limited, 200, `{"code":-31429,"message":"too many","data":{"reason":"rate_limited","error_class":"rate_limit","retryable":true,"request_id":"r1","retry_after_ms":1500}}`},
+		"a plan":       {usedUp, 200, `{"code":-31429,"message":"used up","data":{"reason":"quota_exceeded","error_class":"policy","retryable":false,"request_id":"r1","retry_after_ms":3600000}}`},
+		"arguments":    {apierr.Invalid("params.arguments/a", "must not"), 400, `{"code":-32602,"message":"params.arguments/a: must not","data":{"reason":"invalid_request","error_class":"policy","retryable":false,"request_id":"r1","field":"params.arguments/a"}}`},
+		"a bug":        {errors.New("secret"), 200, `{"code":-32603,"message":"internal error; quote the request id to support","data":{"reason":"internal","error_class":"server_error","retryable":true,"request_id":"r1"}}`},
 		"the server's": {&wire.Error{Code: -32602, Message: "Unknown <tool>", Data: json.RawMessage(`{"a":1}`)}, 200, `{"code":-32602,"message":"Unknown <tool>"}`},
 		"its own code": {&wire.Error{Code: 42, Message: "x"}, 200, `{"code":42,"message":"x"}`},
 		"of transport": {&wire.Error{Code: -32020, Message: "header"}, 200, `{"code":-32603,"message":"header"}`},
@@ -259,7 +261,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	text, err := json.Marshal(ErrorBody(apierr.New(apierr.KindUnauthenticated, apierr.ReasonUnauthenticated, "who"), "r9"))
-	if want := `{"jsonrpc":"2.0","error":{"code":-31401,"message":"who","data":{"reason":"unauthenticated","request_id":"r9"}}}`; err != nil || string(text) != want {
+	if want := `{"jsonrpc":"2.0","error":{"code":-31401,"message":"who","data":{"reason":"unauthenticated","error_class":"auth","retryable":false,"request_id":"r9"}}}`; err != nil || string(text) != want {
 		t.Errorf("before it is read: %s %v", text, err)
 	}
 }

@@ -98,12 +98,14 @@ func TestEachFrame(t *testing.T) {
 func TestErrorFrame(t *testing.T) {
 	limited := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "Too many requests.")
 	limited.RetryAfter = 1500 * time.Millisecond
+	usedUp := &apierr.Error{Kind: apierr.KindRateLimited, Reason: "quota_exceeded", Class: apierr.ClassPolicy, Text: "Used up.", RetryAfter: time.Hour}
 	for _, tt := range []struct {
 		err          *apierr.Error
 		stream, want string
 	}{
-		{apierr.Invalid("input", "is required"), "", `{"type":"error","status":400,"code":"invalid_request","message":"input: is required","param":"input","sequence_number":0,"headers":{"x-request-id":"req_1"},"error":`},
+		{apierr.Invalid("input", "is required"), "", `{"type":"error","status":400,"code":"invalid_request","message":"input: is required","param":"input","sequence_number":0,"headers":{"x-request-id":"req_1","x-should-retry":"false"},"error":`},
 		{limited, "a", `{"type":"error","stream_id":"a","status":429,"code":"rate_limit_exceeded","message":"Too many requests. Please try again in 1.5s.","param":null,"sequence_number":0,"headers":{"x-request-id":"req_1","retry-after":"2"},"error":`},
+		{usedUp, "a", `{"type":"error","stream_id":"a","status":429,"code":"rate_limit_exceeded","message":"Used up.","param":null,"sequence_number":0,"headers":{"x-request-id":"req_1","retry-after":"3600","x-should-retry":"false"},"error":`},
 	} {
 		got := string(ErrorFrame(tt.err, tt.stream, "req_1"))
 		if nested := gjson.Get(got, "error"); !strings.HasPrefix(got, tt.want) || nested.Get("message").Str != gjson.Get(got, "message").Str || nested.Get("code").Str != gjson.Get(got, "code").Str || nested.Get("type").Str == "" {

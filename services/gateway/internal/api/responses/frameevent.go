@@ -75,8 +75,9 @@ type frameError struct {
 
 // frameHeaders are those that the error would have over HTTP.
 type frameHeaders struct {
-	RequestID  string `json:"x-request-id,omitempty"`
-	RetryAfter string `json:"retry-after,omitempty"`
+	RequestID   string `json:"x-request-id,omitempty"`
+	RetryAfter  string `json:"retry-after,omitempty"`
+	ShouldRetry string `json:"x-should-retry,omitempty"`
 }
 
 // ErrorFrame returns the frame of a request that was refused, or of a failure of the connection.
@@ -93,6 +94,9 @@ func ErrorFrame(e *apierr.Error, stream, requestID string) []byte {
 	}
 	if seconds := e.RetryAfterSeconds(); seconds > 0 {
 		frame.Headers.RetryAfter = strconv.Itoa(seconds)
+	}
+	if !e.ErrorClass().Retryable() {
+		frame.Headers.ShouldRetry = "false"
 	}
 	text, _ := jsontext.Marshal(frame)
 	return text

@@ -148,9 +148,10 @@ func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
 	return s.out
 }
 
-// failureText returns an error's text, with the wait in words: clients read it there.
+// failureText returns an error's text, with the wait in words: clients read it there and retry. So the text of an error
+// that must not be retried has none.
 func failureText(e *apierr.Error) string {
-	if e.Kind == apierr.KindRateLimited && e.RetryAfter > 0 {
+	if e.Kind == apierr.KindRateLimited && e.ErrorClass().Retryable() && e.RetryAfter > 0 {
 		return strings.TrimSuffix(e.Text, ".") + ". Please try again in " + strconv.FormatFloat(e.RetryAfter.Seconds(), 'f', -1, 64) + "s."
 	}
 	return e.Text
