@@ -156,12 +156,16 @@ func (k kindOfProvider) sends(t *testing.T, chat provider.Chat) (string, bool) {
 		t.Fatal(err)
 	}
 	chat.Model = k.model
-	terms := d.TermsOf(k.model)
-	fitted, err := terms.Fit(&chat)
-	if err != nil {
-		return "", false
+	sent := &chat
+	if chat.Native == nil || !slices.Contains(d.FormsOf(k.settings)(k.model), chat.Native.Dialect) {
+		terms := d.TermsOf(k.model)
+		fitted, err := terms.Fit(&chat)
+		if err != nil {
+			return "", false
+		}
+		sent = fitted.Chat
 	}
-	_, _ = p.(provider.ChatProvider).Chat(context.Background(), provider.Credential{}, fitted.Chat)
+	_, _ = p.(provider.ChatProvider).Chat(context.Background(), provider.Credential{}, sent)
 	return wire.sent, wire.sent != ""
 }
 
