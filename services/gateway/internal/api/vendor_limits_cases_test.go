@@ -106,6 +106,24 @@ func TestLimitsOfInstructionsAlone(t *testing.T) {
 	}
 }
 
+// The system prompt of a vendor that has one apart from the conversation gets no images. The contract has none there.
+func TestLimitsOfImagesInInstructions(t *testing.T) {
+	b := limitsBench(t)
+	const image = "data:image/png;base64," + picture
+	for path, said := range map[string]string{
+		completions:   `"messages":[{"role":"system","content":"Be brief"},{"role":"developer","content":[{"type":"image_url","image_url":{"url":"` + image + `"}}]},{"role":"user","content":"u"}]`,
+		responsesPath: `"store":false,"instructions":"Be brief","input":[{"role":"developer","content":[{"type":"input_image","image_url":"` + image + `"}]},{"role":"user","content":"u"}]`,
+	} {
+		for name, models := range limited {
+			sent := b.sentFor(t, path, `{"model":"`+name+"/"+models[0]+`",`+said+`}`)
+			prompt, turns := gjson.Get(sent, "system").Raw+gjson.Get(sent, "systemInstruction").Raw, gjson.Get(sent, "messages").Raw+gjson.Get(sent, "contents").Raw
+			if !strings.Contains(prompt+turns, "Be brief") || strings.Contains(prompt, picture) || !strings.Contains(turns, picture) {
+				t.Errorf("%s at %s: sent %s", path, name, sent)
+			}
+		}
+	}
+}
+
 // A function's name is sent in a form that the vendor accepts, the same everywhere in the request, and the answer has
 // the caller's name.
 func TestLimitsOfNames(t *testing.T) {

@@ -92,21 +92,27 @@ func (t Texts) filterParts(parts []Part) []Part {
 	return kept
 }
 
-// instructionsFirst returns the messages for a vendor that has a system prompt apart from the conversation. Later system
-// messages become user turns in their places: in the system prompt they would apply to earlier turns as well, and would
-// invalidate the vendor's prompt cache. If all messages are instructions, the last one becomes the user's turn, because
-// the vendor refuses a conversation without turns.
+// instructionsFirst returns the messages for a vendor that has a system prompt, of texts, apart from the conversation. The
+// conversation begins with the first message that can't be in the prompt. From there on, system messages become user
+// turns in their places: in the prompt they would apply to earlier turns as well, and would invalidate the vendor's
+// prompt cache. If all messages are instructions, the last one becomes the user's turn, because the vendor refuses a
+// conversation without turns.
 func instructionsFirst(messages []Message) []Message {
 	begun := false
 	turns := slices.Clone(messages)
 	for i := range turns {
 		m := &turns[i]
-		begun = begun || m.Role != RoleSystem || i == len(turns)-1
+		begun = begun || m.Role != RoleSystem || !m.isText() || i == len(turns)-1
 		if begun && m.Role == RoleSystem {
 			m.Role = RoleUser
 		}
 	}
 	return turns
+}
+
+// isText reports whether a message has no images and no documents.
+func (m *Message) isText() bool {
+	return !slices.ContainsFunc(m.Content, func(p Part) bool { return p.ImageURL != "" || p.File != nil })
 }
 
 // trimEnd removes white space from the end of the last message's text.
