@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 func requestText(r *http.Request) string {
@@ -188,6 +190,20 @@ func TestLimitsOfDocuments(t *testing.T) {
 	eachLimit(t, b, question{document: "application/zip", data: data}, func(e *exchange) {
 		if e.dialect != "openai" && (e.status != 400 || e.sent != "") {
 			e.t.Error("want a refusal")
+		}
+	})
+}
+
+// A document without a text, or with a blank one, reaches every vendor. Bedrock gets its name as a text.
+func TestLimitsOfDocumentsAlone(t *testing.T) {
+	b := limitsBench(t)
+	eachLimit(t, b, question{user: " ", document: provider.TypePDF, data: "JVBERi0xLjQ="}, func(e *exchange) {
+		if e.status != 200 || !strings.Contains(e.sent, "JVBERi0xLjQ=") {
+			e.t.Error("want the document")
+		}
+		named := strings.HasPrefix(gjson.Get(e.sent, "messages.0.content").Raw, `[{"text":"a txt 1"},{"document":{`)
+		if e.dialect == "bedrock" && !named {
+			e.t.Error("want the name before the document")
 		}
 	})
 }

@@ -89,7 +89,10 @@ var limitedFaces = map[string]func(model string, q *question) (path, body string
 			`{"role":"user","content":[{"type":"text","text":"notice"},{"type":"tool_result","tool_use_id":"c1","content":"result"}]}`) +
 			when(!q.called, `{"role":"user","content":"`+or(q.user, "u")+`"}`) + when(q.prefill != "", `,{"role":"assistant","content":"`+q.prefill+`"}`) +
 			when(q.last != "", `,{"role":"user","content":"`+q.last+`"}`)
-		if q.document != "" || q.object {
+		switch {
+		case q.document == provider.TypePDF:
+			content += `,{"role":"user","content":[{"type":"document","title":"a.txt","source":{"type":"base64","media_type":"` + q.document + `","data":"` + q.data + `"}}]}`
+		case q.document != "" || q.object:
 			return "", "" // This face has another source for texts, none for other types, and no form for any object.
 		}
 		return messagesPath, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"max_tokens":%s,%s%s%s%s%s%s%s%s"messages":[%s]}`, model, or(q.maxTokens, "9000"),
@@ -139,7 +142,7 @@ func (q *question) chat(notice string) string {
 		content = `{"role":"system","content":` + quoted(q.system) + `},` + content
 	}
 	if q.document != "" {
-		content += `,{"role":"user","content":[{"type":"text","text":"q"},{"type":"file","file":{"filename":"a.txt","file_data":"data:` + q.document + `;base64,` + q.data + `"}}]}`
+		content += `,{"role":"user","content":[{"type":"text","text":"` + or(q.user, "q") + `"},{"type":"file","file":{"filename":"a.txt","file_data":"data:` + q.document + `;base64,` + q.data + `"}}]}`
 	}
 	content += when(q.called, `,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"`+q.tool+`","arguments":"{}"}}]},`+
 		`{"role":"`+notice+`","content":"notice"},{"role":"tool","tool_call_id":"c1","content":"result"}`) +

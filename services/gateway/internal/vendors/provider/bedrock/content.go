@@ -3,6 +3,7 @@ package bedrock
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -170,6 +171,18 @@ func (e *encoder) document(file *provider.File) (*media, error) {
 		return nil, provider.Unsupported("messages[].content", "this provider accepts as documents only texts, pdf, doc, docx, xls and xlsx")
 	}
 	return &media{Format: format, Name: e.documentName(file.Name), Source: source{data}}, nil
+}
+
+// nameDocuments adds a text, the name of the first document, to each turn that has documents but no text, because the
+// vendor refuses such a turn. The texts in results of calls don't count. Source: Amazon Bedrock API reference, Message.
+func (e *encoder) nameDocuments() {
+	for i := range e.Messages {
+		content := e.Messages[i].Content
+		first := slices.IndexFunc(content, func(b block) bool { return b.Document != nil })
+		if first >= 0 && !slices.ContainsFunc(content, func(b block) bool { return b.Text != "" }) {
+			e.Messages[i].Content = slices.Insert(content, first, block{Text: content[first].Document.Name})
+		}
+	}
 }
 
 // maxName bounds the name of a document, in bytes, so that a number fits behind it.

@@ -83,6 +83,7 @@ func encode(chat *provider.Chat, limit int) (*request, error) {
 			return nil, err
 		}
 	}
+	e.nameDocuments()
 	if err := e.declare(); err != nil {
 		return nil, err
 	}

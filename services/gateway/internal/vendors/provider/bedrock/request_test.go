@@ -28,6 +28,7 @@ func TestRequests(t *testing.T) {
 		Messages: chats["tool_results"].Messages, Tools: chats["tools"].Tools, ToolChoice: &provider.ToolChoice{Mode: "none"},
 	}
 	chats["cache_points"] = cached()
+	chats["documents_alone"] = documentsAlone()
 	chats["thinking_budget"] = &provider.Chat{Messages: chats["text"].Messages, Reasoning: &provider.Reasoning{Effort: provider.EffortHigh}}
 	for name, chat := range chats {
 		t.Run(name, func(t *testing.T) { d.Request(t, name, chat, false) })
@@ -60,6 +61,19 @@ func cached() *provider.Chat {
 		turn(provider.RoleAssistant, "It is 10:36.", provider.CacheShort),
 		turn(provider.RoleUser, "Four.", provider.CacheLong), turn(provider.RoleUser, "", provider.CacheLong),
 	}}
+}
+
+// documentsAlone has a turn of a document, and a turn of a result and documents, both without a text.
+func documentsAlone() *provider.Chat {
+	document := func(name string, life provider.CacheLife) provider.Part {
+		return provider.Part{File: &provider.File{Name: name, URL: "data:application/pdf;base64,JVBERi0="}, Cache: life}
+	}
+	turns := providertest.Chats()["tool_results"].Messages
+	return &provider.Chat{Messages: append(
+		[]provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: " "}, document("a.pdf", provider.CacheShort)}}},
+		turns[1], turns[2], turns[3],
+		provider.Message{Role: provider.RoleUser, Content: []provider.Part{document("", ""), document("c.pdf", "")}},
+	)}
 }
 
 // comesBack is a conversation that continues after the answer "thinking_tools", with a call in it that another vendor
