@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -228,10 +229,39 @@ func TestLimitsOfSchemas(t *testing.T) {
 		}
 	}
 	eachLimit(t, b, question{schema: bounded}, describes)
-	eachLimit(t, b, question{tool: "f", strict: true, parameters: bounded}, describes)
+	eachLimit(t, b, question{tool: "f", strict: true, parameters: bounded}, func(e *exchange) {
+		describes(e)
+		if hint := e.is("opus-4-2025", "nova"); e.names("strict") != hint {
+			e.t.Errorf("want strict to be named: %v", hint)
+		}
+	})
 	eachLimit(t, b, question{schema: recursive}, func(e *exchange) {
 		if refused := e.claude() || e.is("nova"); refused != (e.status == 400 && e.sent == "") {
 			e.t.Errorf("refused: %v, want %v", !refused, refused)
+		}
+	})
+}
+
+// Claude enforces 24 optional properties in one request. A larger schema of an answer is refused; of a function, it is a
+// hint.
+func TestLimitsOfSchemaSize(t *testing.T) {
+	b := limitsBench(t)
+	var wide strings.Builder
+	wide.WriteString(`{"type":"object","properties":{"a":{"type":"string"}`)
+	for i := range 24 {
+		fmt.Fprintf(&wide, `,"p%d":{"type":"string"}`, i)
+	}
+	wide.WriteString(`},"additionalProperties":false}`)
+	eachLimit(t, b, question{schema: wide.String()}, func(e *exchange) {
+		if refused := e.claude() || e.is("nova"); refused != (e.status == 400 && e.sent == "") {
+			e.t.Errorf("refused: %v, want %v", !refused, refused)
+		}
+	})
+	eachLimit(t, b, question{tool: "f", strict: true, parameters: wide.String()}, func(e *exchange) {
+		hint := e.claude() || e.is("nova")
+		strict := strings.Contains(e.sent, `"strict":true`) || strings.Contains(e.sent, "VALIDATED")
+		if e.status != 200 || strict == hint || e.names("strict") != hint {
+			e.t.Errorf("strict is sent: %v", strict)
 		}
 	})
 }

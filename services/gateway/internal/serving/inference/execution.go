@@ -333,5 +333,8 @@ func (x *execution) ignored() []string {
 	if left&provider.HintEffort != 0 {
 		names = append(names, "reasoning")
 	}
+	if left&provider.HintStrict != 0 {
+		names = append(names, "strict")
+	}
 	return names
 }

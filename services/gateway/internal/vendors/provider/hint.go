@@ -26,19 +26,21 @@ const (
 	HintSignedThinking
 	// HintThoughtSignature is the state of calls that Gemini made.
 	HintThoughtSignature
-	// HintTemperature stands for Chat.Temperature, HintTopP for Chat.TopP, HintStop for Chat.Stop and HintEffort for
-	// Chat.Reasoning. Every dialect has these settings, but some models refuse them; see Terms.
+	// HintTemperature stands for Chat.Temperature, HintTopP for Chat.TopP, HintStop for Chat.Stop, HintEffort for
+	// Chat.Reasoning and HintStrict for Tool.Strict. Every dialect has these settings, but some models refuse them; see
+	// Terms.
 	HintTemperature
 	HintTopP
 	HintStop
 	HintEffort
+	HintStrict
 	// HintReasoning is plain-text reasoning that servers of OpenAI's dialect sent with tool calls; see
 	// Message.Reasoning.
 	HintReasoning
 )
 
 // HintSettings are the hints for settings that every dialect has.
-const HintSettings = HintTemperature | HintTopP | HintStop | HintEffort
+const HintSettings = HintTemperature | HintTopP | HintStop | HintEffort | HintStrict
 
 // HintField is a hint of a request, by the name of the field that holds it.
 type HintField struct {

@@ -27,6 +27,9 @@ type Terms struct {
 	UserFirst bool
 	// NoPrefill reports whether the model refuses a conversation that ends with the beginning of its own answer.
 	NoPrefill bool
+	// Loosen returns the indexes of the strict functions whose schemas the vendor can't enforce in a request. It returns
+	// an Unsupported error if the vendor can't enforce the schema of the answer. Nil means that the vendor enforces all.
+	Loosen func(chat *Chat) (functions []int, err error)
 	// Obstacle returns which part of a request the vendor refuses to combine with reasoning, as the end of a sentence;
 	// empty if there is none. Nil means that the vendor reasons with every request.
 	Obstacle func(chat *Chat) string
@@ -77,6 +80,9 @@ func (t *Terms) Fit(chat *Chat) (*Fitted, error) {
 		return nil, err
 	}
 	if err := f.rename(t.Functions); err != nil {
+		return nil, err
+	}
+	if err := f.loosen(t.Loosen); err != nil {
 		return nil, err
 	}
 	return f, f.reason(t.Obstacle)
@@ -149,6 +155,22 @@ func (f *Fitted) Restore(calls []ToolCall) {
 			calls[i].Name = name
 		}
 	}
+}
+
+// loosen makes the functions whose schemas the vendor can't enforce not strict, so that their schemas are hints.
+func (f *Fitted) loosen(excess func(chat *Chat) ([]int, error)) error {
+	if excess == nil {
+		return nil
+	}
+	functions, err := excess(f.Chat)
+	if err != nil || len(functions) == 0 {
+		return err
+	}
+	f.Tools, f.Left = slices.Clone(f.Tools), f.Left|HintStrict
+	for _, i := range functions {
+		f.Tools[i].Strict = false
+	}
+	return nil
 }
 
 // reason removes reasoning if something else in the request excludes it. If reasoning is required, it returns an error.

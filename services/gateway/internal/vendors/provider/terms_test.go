@@ -78,6 +78,22 @@ func TestStopsAreFitted(t *testing.T) {
 	}
 }
 
+// Functions whose schemas the vendor can't enforce are not strict, and the chat itself stays unchanged.
+func TestStrictnessIsFitted(t *testing.T) {
+	terms := provider.Terms{Loosen: func(*provider.Chat) ([]int, error) { return []int{1}, nil }}
+	chat := &provider.Chat{Tools: []provider.Tool{{Name: "a", Strict: true}, {Name: "b", Strict: true}}}
+	got, err := terms.Fit(chat)
+	if err != nil || got.Left != provider.HintStrict || !got.Tools[0].Strict || got.Tools[1].Strict || !chat.Tools[1].Strict {
+		t.Errorf("%+v, %v", got, err)
+	}
+	terms.Loosen = func(*provider.Chat) ([]int, error) {
+		return nil, provider.Unsupported("response_format", "must be less")
+	}
+	if _, err := terms.Fit(chat); err == nil {
+		t.Error("a schema that the vendor can't enforce was not refused")
+	}
+}
+
 // Functions get names that the vendor accepts, the same everywhere in the request, and the answer's calls get the
 // caller's names back.
 func TestNamesAreFitted(t *testing.T) {

@@ -106,12 +106,11 @@ func encode(chat *provider.Chat, stream bool, limit int) (*request, error) {
 	}
 	for i := range chat.Tools {
 		t := &chat.Tools[i]
-		strict := t.Strict && enforces(chat.Model)
-		schema, err := InputSchema(i, t, strict)
+		schema, err := InputSchema(i, t)
 		if err != nil {
 			return nil, err
 		}
-		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, strict})
+		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, t.Strict})
 	}
 	r.limitCachePoints()
 	return r, r.encodeOutput(chat.Model, plan.Effort, chat.ResponseFormat)

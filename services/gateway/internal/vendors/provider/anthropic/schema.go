@@ -11,12 +11,11 @@ import (
 // inputSchemas is what the vendor requires of function schemas.
 var inputSchemas = schema.Arguments{Required: true, NoUnion: true}
 
-// InputSchema returns the schema of a tool's arguments in the form that Claude accepts. enforced says whether the
-// vendor enforces it.
-func InputSchema(index int, tool *provider.Tool, enforced bool) (json.RawMessage, error) {
+// InputSchema returns the schema of a tool's arguments in the form that Claude accepts.
+func InputSchema(index int, tool *provider.Tool) (json.RawMessage, error) {
 	field := "tools[" + strconv.Itoa(index) + "].function.parameters"
 	parameters, err := inputSchemas.Fit(field, tool.Parameters)
-	if err != nil || !enforced {
+	if err != nil || !tool.Strict {
 		return parameters, err
 	}
 	return schema.Anthropic.Convert(field, parameters)

@@ -51,6 +51,9 @@ func terms(model string) provider.Terms {
 	}
 	t.Functions, t.Texts = provider.NameRule{Longest: 64}, provider.TextsNotBlank
 	t.SystemApart, t.UserFirst = true, true
+	if !enforces(model) {
+		t.Loosen = anthropic.LoosenAll
+	}
 	return t
 }
 

@@ -42,7 +42,12 @@ func TestRequests(t *testing.T) {
 		chat := cached()
 		chat.Reasoning = &provider.Reasoning{Effort: provider.EffortXHigh}
 		chat.Tools = chats["tools"].Tools
-		t.Run(name, func(t *testing.T) { d.Request(t, name, chat, false) })
+		terms := bedrock.Dialect().TermsOf(model)
+		fitted, err := terms.Fit(chat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { d.Request(t, name, fitted.Chat, false) })
 	}
 }
 

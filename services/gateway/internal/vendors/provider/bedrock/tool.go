@@ -61,12 +61,11 @@ func (e *encoder) declare() error {
 	e.Tools = &toolConfig{Choice: encodeChoice(e.chat.ToolChoice)}
 	for i := range tools {
 		t := &tools[i]
-		strict := t.Strict && enforces(e.chat.Model)
-		parameters, err := anthropic.InputSchema(i, t, strict)
+		parameters, err := anthropic.InputSchema(i, t)
 		if err != nil {
 			return err
 		}
-		e.Tools.Tools = append(e.Tools.Tools, tool{toolSpec{t.Name, t.Description, inputSchema{parameters}, strict}})
+		e.Tools.Tools = append(e.Tools.Tools, tool{toolSpec{t.Name, t.Description, inputSchema{parameters}, t.Strict}})
 	}
 	return nil
 }

@@ -21,14 +21,21 @@ type outline struct {
 	// open reports whether additionalProperties allows further properties.
 	open                 bool
 	properties, required gjson.Result
-	union                int
+	// union is how many of anyOf, oneOf, allOf and a wrapped reference the schema has. types reports whether it has a
+	// list of types.
+	union int
+	types bool
+	// wrapped reports whether the schema's reference is sent as anyOf.
+	wrapped bool
 }
 
 func (c *converter) outline(schema gjson.Result) (o outline) {
+	references, siblings := 0, false
 	schema.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "type":
-			o.object = o.object || value.Str == "object" || value.IsArray() && hasText(value, "object")
+			o.types = value.IsArray()
+			o.object = o.object || value.Str == "object" || o.types && hasText(value, "object")
 		case "properties":
 			o.object, o.listed, o.properties = true, true, value
 		case "required":
@@ -40,11 +47,20 @@ func (c *converter) outline(schema gjson.Result) (o outline) {
 		case "anyOf", "oneOf", "allOf":
 			o.union++
 		}
-		if c.kindOf(key.Str, value) == Described {
+		switch kind := c.kindOf(key.Str, value); {
+		case kind == Reference:
+			references++
+		case kind == Described:
 			o.notes = append(o.notes, key.Str+": "+note(value))
+			siblings = true
+		default:
+			siblings = siblings || kind != Dropped && !strings.HasPrefix(key.Str, "$")
 		}
 		return true
 	})
+	if o.wrapped = references > 0 && siblings && c.rules.LoneReferences; o.wrapped {
+		o.union += references
+	}
 	return o
 }
 
@@ -92,8 +108,8 @@ func (c *converter) kindOf(keyword string, value gjson.Result) Keyword {
 
 // checkObject refuses object schemas, and combinations of unions, that the vendor can't enforce.
 func (c *converter) checkObject(o *outline, depth int) {
-	if o.union > 1 && c.rules.Closed {
-		c.refuse("this provider takes one of anyOf, oneOf and allOf")
+	if o.union > 1 && (c.rules.Closed || o.wrapped) {
+		c.refuse("this provider takes one of anyOf, oneOf, allOf and $ref")
 	}
 	if !o.object {
 		return
@@ -101,16 +117,24 @@ func (c *converter) checkObject(o *outline, depth int) {
 	if c.rules.Closed && (o.open || !o.closed && !o.listed && depth > 0) {
 		c.refuse("this provider takes no open objects: set additionalProperties to false")
 	}
-	if !c.rules.AllRequired || !o.listed {
-		return
+	if o.listed {
+		c.checkRequired(o)
 	}
+}
+
+// checkRequired counts the optional properties of an object. It refuses the first if the vendor has none.
+func (c *converter) checkRequired(o *outline) {
 	required := make(map[string]bool)
 	o.required.ForEach(func(_, name gjson.Result) bool {
 		required[name.Str] = true
 		return true
 	})
 	o.properties.ForEach(func(name, _ gjson.Result) bool {
-		if !required[name.Str] {
+		if required[name.Str] {
+			return true
+		}
+		c.size.Optional++
+		if c.rules.AllRequired {
 			c.path = append(c.path, ".properties.", name.Str)
 			c.refuse("this provider has no optional properties: list it in required")
 		}

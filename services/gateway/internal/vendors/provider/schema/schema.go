@@ -5,7 +5,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/tidwall/gjson"
 
@@ -48,7 +48,7 @@ const (
 	// they are Described.
 	Format
 	Pattern
-	// Reference keywords refer to a definition at the root of the schema.
+	// Reference keywords refer to a definition at the root of the schema. See Rules.LoneReferences.
 	Reference
 )
 
@@ -65,6 +65,9 @@ type Rules struct {
 	Closed, AllRequired bool
 	// NoRecursion reports whether a definition must not refer to itself, directly or through others.
 	NoRecursion bool
+	// LoneReferences reports whether a schema with a reference has no other keywords, apart from keywords that begin
+	// with "$". With others, the reference is sent as anyOf with one schema.
+	LoneReferences bool
 }
 
 // Convert returns a schema in the form that the vendor accepts, or an error that names the keyword that the vendor
@@ -77,11 +80,26 @@ func (r *Rules) Convert(field string, schema json.RawMessage) (json.RawMessage, 
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: field + ": is not valid JSON"}
 	}
 	c := converter{rules: r, field: field}
-	out := c.schema(make([]byte, 0, len(schema)+64), wire.ParseView(schema), 0)
-	if c.err == nil && r.NoRecursion && c.references.cyclic() {
-		c.refuse("this provider has no recursive schemas")
-	}
+	out := c.convert(schema)
 	return out, c.err
+}
+
+// Measure returns the size of a schema in the form that Convert returns; the size is zero if Convert returns an error.
+func (r *Rules) Measure(schema json.RawMessage) Size {
+	if !jsoncheck.Valid(schema) {
+		return Size{}
+	}
+	c := converter{rules: r}
+	if c.convert(schema); c.err != nil {
+		return Size{}
+	}
+	return c.size
+}
+
+// Size is how many parts of a schema make it expensive to enforce.
+type Size struct {
+	// Optional is how many properties are not required. Unions is how many schemas have anyOf or a list of types.
+	Optional, Unions int
 }
 
 // converter walks a schema and keeps the first error. path is the current position; its names are joined only for an
@@ -94,6 +112,15 @@ type converter struct {
 	// definition is the name of the definition that is being converted; empty outside of definitions.
 	definition string
 	references references
+	size       Size
+}
+
+func (c *converter) convert(schema json.RawMessage) []byte {
+	out := c.schema(make([]byte, 0, len(schema)+64), wire.ParseView(schema), 0)
+	if c.err == nil && c.rules.NoRecursion && c.references.cyclic() {
+		c.refuse("this provider has no recursive schemas")
+	}
+	return out
 }
 
 // maxPath bounds a path in an error, in bytes.
@@ -133,6 +160,9 @@ func (c *converter) schema(out []byte, schema gjson.Result, depth int) []byte {
 	}
 	o := c.outline(schema)
 	c.checkObject(&o, depth)
+	if o.union > 0 || o.types {
+		c.size.Unions++
+	}
 	begin := len(out) + 1
 	out = c.members(out, schema, func(out []byte, key, value gjson.Result) []byte {
 		if c.kindOf(key.Str, value) == 0 {
@@ -178,6 +208,9 @@ func (c *converter) keyword(out []byte, o *outline, key, value gjson.Result, dep
 		c.checkPlain(value)
 	case kind == Reference:
 		c.refer(value.Str)
+		if o.wrapped {
+			return append(append(append(out, `"anyOf":[{"$ref":`...), value.Raw...), "}]"...)
+		}
 	case kind == Single && value.Get("1").Exists():
 		c.refuse("this provider joins no schemas")
 	case kind == Single: // With one schema there is nothing to join.
@@ -260,14 +293,7 @@ func (c *converter) checkPlain(value gjson.Result) {
 	})
 }
 
-// lookaround lists what makes a pattern complex: groups with a question mark, back references and word boundaries.
-var lookaround = []string{"(?", `\b`, `\B`, `\1`, `\2`, `\3`, `\k`}
+// complexPart matches what makes a pattern complex: groups with a question mark, back references and word boundaries.
+var complexPart = regexp.MustCompile(`\(\?|\\[bBk1-9]`)
 
-func isComplex(pattern string) bool {
-	for _, part := range lookaround {
-		if strings.Contains(pattern, part) {
-			return true
-		}
-	}
-	return false
-}
+func isComplex(pattern string) bool { return complexPart.MatchString(pattern) }

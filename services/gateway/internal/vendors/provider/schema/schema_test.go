@@ -30,6 +30,11 @@ func TestConvert(t *testing.T) {
 			"gemini":    "s: this provider has no keyword",
 		}},
 		{`{"type":"string","pattern":"^(?=a)b"}`, map[string]string{"anthropic": `{"type":"string","description":"{pattern: ^(?=a)b}"}`}},
+		{`{"type":"string","pattern":"(a)(b)\\9"}`, map[string]string{"anthropic": `{"type":"string","description":"{pattern: (a)(b)\\9}"}`, "openai": `{"type":"string","description":"{pattern: (a)(b)\\9}"}`}},
+		{`{"type":"string","pattern":"\\d\\w\\."}`, map[string]string{"anthropic": "=", "openai": "="}},
+		{`{"oneOf":[{"type":"string"}],"discriminator":{"propertyName":"k","mapping":{"a":"#/$defs/a"}}}`, map[string]string{
+			"anthropic": `{"anyOf":[{"type":"string"}]}`, "openai": `{"anyOf":[{"type":"string"}]}`, "gemini": `{"oneOf":[{"type":"string"}]}`,
+		}},
 		{`{"type":"array","items":{"type":"string"},"minItems":1,"uniqueItems":true}`, map[string]string{
 			"anthropic": `{"type":"array","items":{"type":"string"},"minItems":1,"description":"{uniqueItems: true}"}`,
 		}},
@@ -64,6 +69,22 @@ func TestConvert(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"],"additionalProperties":false}`, map[string]string{
 			"anthropic": "s.properties.a.$ref: this provider has no recursive schemas", "openai": "=",
 		}},
+		{`{"anyOf":[{"$ref":"#/$defs/b","description":"d"}],"$defs":{"b":{"type":"string"}}}`, map[string]string{
+			"anthropic": "=",
+			"openai":    `{"anyOf":[{"anyOf":[{"$ref":"#/$defs/b"}],"description":"d"}],"$defs":{"b":{"type":"string"}}}`,
+			"gemini":    `{"anyOf":[{"anyOf":[{"$ref":"#/$defs/b"}],"description":"d"}],"$defs":{"b":{"type":"string"}}}`,
+		}},
+		{`{"anyOf":[{"default":"x","$ref":"#/$defs/b","$comment":"c"}],"$defs":{"b":{"type":"string"}}}`, map[string]string{
+			"openai": `{"anyOf":[{"anyOf":[{"$ref":"#/$defs/b"}],"description":"{default: x}"}],"$defs":{"b":{"type":"string"}}}`,
+			"gemini": `{"anyOf":[{"default":"x","anyOf":[{"$ref":"#/$defs/b"}],"$comment":"c"}],"$defs":{"b":{"type":"string"}}}`,
+		}},
+		{`{"anyOf":[{"$ref":"#/$defs/b","$comment":"c","x-order":1}],"$defs":{"b":{"type":"string"}}}`, map[string]string{
+			"openai": `{"anyOf":[{"$ref":"#/$defs/b"}],"$defs":{"b":{"type":"string"}}}`,
+			"gemini": `{"anyOf":[{"$ref":"#/$defs/b","$comment":"c"}],"$defs":{"b":{"type":"string"}}}`,
+		}},
+		{`{"$ref":"#/$defs/b","anyOf":[{"type":"string"}],"$defs":{"b":{"type":"string"}}}`, map[string]string{
+			"openai": "s: this provider takes one of anyOf", "gemini": "s: this provider takes one of anyOf",
+		}},
 		{`{"$ref":"https://schemas.example/a"}`, map[string]string{"anthropic": "s.$ref: this provider takes references to definitions"}},
 		{`{"anyOf":[true]}`, map[string]string{"anthropic": "s.anyOf[]: this provider wants an object as schema"}},
 		{`[1`, map[string]string{"anthropic": "s: is not valid JSON"}},
@@ -87,9 +108,28 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// The size counts optional properties at every depth, and each schema with a union once.
+func TestMeasure(t *testing.T) {
+	for given, want := range map[string]schema.Size{
+		``:                   {},
+		`{"a`:                {},
+		`{"type":"object"}`:  {},
+		`{"not":{"type":1}}`: {},
+		`{"type":"object","properties":{"a":{"type":["string","null"]},"b":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["a"]}`:                  {Optional: 1, Unions: 2},
+		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{},"c":{}},"required":["c"]}}}}`:                       {Optional: 2},
+		`{"type":"object","properties":{"a":{"oneOf":[{"type":"string"}]}},"required":["a"],"$defs":{"d":{"type":"object","properties":{"e":{"$ref":"#"}}}}}`: {},
+		`{"type":"object","properties":{"a":{"oneOf":[{"type":"string"}]}},"required":["a"],"$defs":{"d":{"type":"object","properties":{"e":{}}}}}`:           {Optional: 1, Unions: 1},
+	} {
+		if got := schema.Anthropic.Measure([]byte(given)); got != want {
+			t.Errorf("%s: %+v, want %+v", given, got, want)
+		}
+	}
+}
+
 // Every converted schema is valid JSON, whatever the caller wrote, and converting it again changes nothing.
 func FuzzConvert(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"]}`)
+	f.Add(`{"items":{"$ref":"#/$defs/a","default":1,"description":"d"},"$defs":{"a":{"pattern":"\\4"}}}`)
 	f.Add(`{"$defs":{"a":{"$ref":"#/$defs/a"}},"oneOf":[{"x-a":1},{"description":1,"maxItems":3}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, rules := range []*schema.Rules{&schema.Anthropic, &schema.OpenAI, &schema.Gemini} {
@@ -142,5 +182,6 @@ func TestConvertGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(inputs, func(text []byte) {
 		_, _ = schema.Anthropic.Convert("s", text)
 		_, _ = schema.OpenAI.Convert("s", text)
+		_ = schema.Anthropic.Measure(text)
 	})...)
 }

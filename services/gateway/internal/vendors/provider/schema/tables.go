@@ -1,10 +1,10 @@
 package schema
 
 // Gemini holds the rules of Google's models. Source: Gemini API reference, GenerationConfig.responseJsonSchema.
-var Gemini = Rules{Keywords: map[string]Keyword{
-	"$id": Taken, "$ref": Taken, "$anchor": Taken, "type": Taken, "format": Taken,
+var Gemini = Rules{LoneReferences: true, Keywords: map[string]Keyword{
+	"$id": Taken, "$ref": Reference, "$anchor": Taken, "type": Taken, "format": Taken,
 	"title": Taken, "description": Taken, "enum": Taken, "minItems": Taken, "maxItems": Taken,
-	"minimum": Taken, "maximum": Taken, "required": Taken, "propertyOrdering": Taken,
+	"minimum": Taken, "maximum": Taken, "required": Taken, "propertyOrdering": Taken, "discriminator": Dropped,
 
 	"$schema": Taken, "$comment": Taken, "default": Taken, "examples": Taken, "deprecated": Taken, "readOnly": Taken, "writeOnly": Taken,
 
@@ -20,7 +20,7 @@ var Anthropic = Rules{
 		"enum": Plain, "const": Plain, "format": Format, "pattern": Pattern, "minItems": FewItems, "$ref": Reference,
 
 		"$schema": Dropped, "$id": Dropped, "$anchor": Dropped, "$comment": Dropped, "deprecated": Dropped, "readOnly": Dropped,
-		"writeOnly": Dropped, "propertyOrdering": Dropped,
+		"writeOnly": Dropped, "propertyOrdering": Dropped, "discriminator": Dropped,
 
 		"minimum": Described, "maximum": Described, "exclusiveMinimum": Described, "exclusiveMaximum": Described, "multipleOf": Described,
 		"minLength": Described, "maxLength": Described, "maxItems": Described, "uniqueItems": Described, "examples": Described,
@@ -33,16 +33,16 @@ var Anthropic = Rules{
 	Closed:  true, NoRecursion: true,
 }
 
-// OpenAI holds the rules of OpenAI's own models. Source: OpenAI documentation, "Structured model outputs", "Supported
-// schemas".
+// OpenAI holds the rules of OpenAI's own models. Sources: OpenAI documentation, "Structured model outputs", "Supported
+// schemas"; for references, the vendor's error "$ref cannot have keywords" and its developer forum.
 var OpenAI = Rules{
 	Keywords: map[string]Keyword{
-		"type": Taken, "title": Taken, "description": Taken, "required": Taken, "enum": Taken, "const": Taken, "$ref": Taken,
+		"type": Taken, "title": Taken, "description": Taken, "required": Taken, "enum": Taken, "const": Taken, "$ref": Reference,
 		"minimum": Taken, "maximum": Taken, "exclusiveMinimum": Taken, "exclusiveMaximum": Taken, "multipleOf": Taken,
 		"minItems": Taken, "maxItems": Taken, "pattern": Pattern, "format": Format,
 
 		"$schema": Dropped, "$id": Dropped, "$anchor": Dropped, "$comment": Dropped, "deprecated": Dropped, "readOnly": Dropped,
-		"writeOnly": Dropped, "propertyOrdering": Dropped,
+		"writeOnly": Dropped, "propertyOrdering": Dropped, "discriminator": Dropped,
 
 		"minLength": Described, "maxLength": Described, "uniqueItems": Described, "minProperties": Described, "maxProperties": Described,
 		"default": Described, "examples": Described, "contentEncoding": Described, "contentMediaType": Described,
@@ -51,5 +51,5 @@ var OpenAI = Rules{
 		"$defs": Object, "definitions": Object, "properties": Object, "additionalProperties": Boolean,
 	},
 	Formats: []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"},
-	Closed:  true, AllRequired: true,
+	Closed:  true, AllRequired: true, LoneReferences: true,
 }
