@@ -18,17 +18,12 @@ var (
 func checkTypes(parsed *cel.Ast) error {
 	made, computed := 0, false
 	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		switch e.Kind() {
-		case ast.MapKind:
-			for _, entry := range e.AsMap().Entries() {
-				computed = computed || entry.AsMapEntry().Key().Kind() != ast.LiteralKind
-			}
-			made++
-		case ast.ListKind:
-			if !isConstant(e.AsList().Elements()) {
-				made++
-			}
-		case ast.StructKind, ast.ComprehensionKind:
+		kind := e.Kind()
+		for _, entry := range e.AsMap().Entries() { // none in other kinds
+			computed = computed || entry.AsMapEntry().Key().Kind() != ast.LiteralKind
+		}
+		if kind == ast.MapKind || kind == ast.StructKind || kind == ast.ComprehensionKind ||
+			kind == ast.ListKind && !isConstant(e.AsList().Elements()) {
 			made++
 		}
 	}))

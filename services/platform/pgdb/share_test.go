@@ -20,10 +20,10 @@ import (
 const shareTime = 20 * time.Second
 
 // callOf returns the context of a call of an organization.
-func callOf(t testing.TB, organization string) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), shareTime)
-	t.Cleanup(cancel)
+func callOf(tb testing.TB, organization string) contextb.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), shareTime)
+	tb.Cleanup(cancel)
 	return caller.With(ctx, caller.Caller{Organization: organization})
 }
 

@@ -28,7 +28,7 @@ func TestHint(t *testing.T) {
 	known := []string{"model", "messages", "max_tokens", "from", "to"}
 	all := "; known fields: model, messages, max_tokens, from, to"
 	for name, want := range map[string]string{
-		"modle": "; did you mean model?", "max": "; did you mean max_tokens?", "MODEL": all, "form": "; did you mean from?",
+		"modell": "; did you mean model?", "max": "; did you mean max_tokens?", "MODEL": all, "form": "; did you mean from?",
 		"": all, "x": all, "colour": all, "\xff\x00": all, strings.Repeat("model", 1_600_000): all,
 	} {
 		if got := spelling.Hint(name, "fields", known); got != want {

@@ -98,6 +98,7 @@ func TestEventsLostAlone(t *testing.T) {
 		"some at the end of a customer": func(i int) bool { return i > 90 && i%3 == 0 },
 	} {
 		everyLoss(t, name, func(t *testing.T, d Destination, server *losing) {
+			t.Helper()
 			bad := make(map[string]bool)
 			for i, e := range events {
 				if isBad(i) {
@@ -140,6 +141,7 @@ func TestEventsLostAlone(t *testing.T) {
 // A vendor that is down gets a batch and a few single events, or at Stripe an event of each customer and meter.
 func TestVendorThatIsDown(t *testing.T) {
 	everyLoss(t, "all", func(t *testing.T, d Destination, server *losing) {
+		t.Helper()
 		server.loses = func(string) bool { return true }
 		done, err := newVendor(&http.Client{Transport: server}, d).send(t.Context(), many(100))
 		if err == nil || len(done.taken)+len(done.refused) > 0 || server.posts > 1+maxLost {
@@ -200,6 +202,7 @@ func TestWorkerGetsPastEventsLostAlone(t *testing.T) {
 		"an outage and one event":  {func(i int) bool { return i == 49 }, 3 * time.Hour, 5 * time.Hour},
 	} {
 		everyLoss(t, name, func(t *testing.T, d Destination, server *losing) {
+			t.Helper()
 			store, begun := &memory{fence: 1}, time.Now()
 			var events []Event
 			bad := make(map[string]bool)

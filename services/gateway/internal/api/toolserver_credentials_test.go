@@ -55,7 +55,7 @@ func (b *bench) reads(t *testing.T, response string) map[string]string {
 	records := make(map[string]string)
 	read := func(name, path string) (body string) {
 		got := b.say(t, "GET", path, "", "X-Key-Id", "key-b")
-		if got.status != 200 && !(name == "stored events" && got.status == 400) { // Only of a stream are events stored.
+		if got.status != 200 && (name != "stored events" || got.status != 400) { // Only of a stream are events stored.
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 		records[name] = got.body

@@ -47,10 +47,10 @@ func (c *converter) outline(schema gjson.Result) (o outline) {
 		case "anyOf", "oneOf", "allOf":
 			o.union++
 		}
-		switch kind := c.kindOf(key.Str, value); {
-		case kind == Reference:
+		switch kind := c.kindOf(key.Str, value); kind {
+		case Reference:
 			references++
-		case kind == Described:
+		case Described:
 			o.notes = append(o.notes, key.Str+": "+note(value))
 			siblings = true
 		default:
