@@ -36,7 +36,6 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
-	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
 	"switchyard.dev/services/gateway/migrations"
@@ -184,18 +183,16 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		} else {
 			fleetKeys[p.Name] = nil
 		}
+		settings := p.Adapter()
+		settings.Transport = transport
 		switch p.Dialect {
 		case "openai":
 			var made *openai.Provider
-			made, err = openai.New(provider.Settings{
-				Name: p.Name, BaseURL: p.BaseURL, APIVersion: p.APIVersion, Responses: p.Responses, Batches: p.Batches, ReasoningStyle: p.ReasoningStyle, Transport: transport,
-			})
+			made, err = openai.New(settings)
 			providers[p.Name] = brittle{made}
-		case "anthropic":
-			providers[p.Name], err = anthropic.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Batches: p.Batches, Transport: transport})
-		case "gemini", "bedrock", "vertex", "cohere":
+		case "anthropic", "gemini", "bedrock", "vertex", "cohere":
 			of, _ := adapter.Find(p.Dialect)
-			providers[p.Name], err = of.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
+			providers[p.Name], err = of.New(settings)
 		default:
 			providers[p.Name] = sandbox.New(sandbox.Config{Name: p.Name})
 		}

@@ -167,6 +167,28 @@ func TestLimitsOfOrder(t *testing.T) {
 	})
 }
 
+// A server with Mistral's validator gets the assistant's turn between a result and what the user says next, and no
+// instruction behind a result, whichever face the conversation comes from.
+func TestLimitsOfOrderAtMistral(t *testing.T) {
+	b := setupWith(t, "default_model: openai/m\nproviders:\n  - {name: openai, dialect: openai, base_url: %[1]s, key_file: first.key, short_tool_ids: true}\n")
+	b.vendor.mu.Lock()
+	b.vendor.fails = limitedVendor
+	b.vendor.mu.Unlock()
+	for face, write := range limitedFaces {
+		if face == "openai" { // The body is relayed.
+			continue
+		}
+		path, body := write("openai/m", &question{tool: "f", called: true, last: "go on"})
+		var roles []string
+		for _, role := range gjson.Get(b.sentFor(t, path, body), "messages.#.role").Array() {
+			roles = append(roles, role.Str)
+		}
+		if order := strings.Join(roles, " "); order != "user assistant tool assistant user user" {
+			t.Errorf("%s: sent %s", face, order)
+		}
+	}
+}
+
 // A text document is sent in a form that the vendor reads. A document that it can't read is refused before anything is
 // sent.
 func TestLimitsOfDocuments(t *testing.T) {

@@ -44,8 +44,8 @@ type Settings struct {
 	// StreamUsage reports whether the server accepts stream_options, by which usage is requested in streams (openai
 	// dialect). Nil means the known behavior of the host, which is true for most.
 	StreamUsage *bool
-	// ShortToolIDs reports that the server requires IDs of tool calls as Mistral's models do: nine letters or digits (openai
-	// dialect). It is implied for Mistral's own host.
+	// ShortToolIDs reports that the server checks requests with Mistral's validator (openai dialect): IDs of tool calls are
+	// nine letters or digits, and the user's turn doesn't follow results. It is implied for Mistral's own host.
 	ShortToolIDs bool
 	// Responses reports whether the server has the Responses API, so that it takes requests of that form as they came (openai
 	// dialect). Nil means the known behavior of the host.

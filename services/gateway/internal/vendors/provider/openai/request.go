@@ -182,13 +182,17 @@ func (p *Provider) checkFiles(messages []provider.Message) error {
 // encodeMessages encodes the turns. It sends reasoning back with turns that make calls, and with the turn that follows
 // their results.
 func (p *Provider) encodeMessages(messages []provider.Message) []message {
-	out := make([]message, len(messages))
+	out := make([]message, 0, len(messages))
 	for i := range messages {
 		m := &messages[i]
-		out[i] = p.encodeMessage(m)
+		encoded := p.encodeMessage(m)
 		if m.Role == provider.RoleAssistant && (len(m.ToolCalls) > 0 || i > 0 && messages[i-1].Role == provider.RoleTool) {
-			p.encodeThought(&out[i], m)
+			p.encodeThought(&encoded, m)
 		}
+		if p.traits.mistral {
+			out = orderForMistral(out, &encoded)
+		}
+		out = append(out, encoded)
 	}
 	return out
 }
@@ -263,7 +267,7 @@ func (p *Provider) encodeFormat(format json.RawMessage) (json.RawMessage, error)
 }
 
 func (p *Provider) toolID(id string) string {
-	if p.traits.shortToolIDs {
+	if p.traits.mistral {
 		return shortID(id)
 	}
 	return id

@@ -36,8 +36,9 @@ type traits struct {
 	encrypts bool
 	// textParts: system and user messages may be lists of texts. Many compatible servers accept only a string.
 	textParts bool
-	// shortToolIDs: IDs of tool calls are nine letters or digits.
-	shortToolIDs bool
+	// mistral: requests are checked by Mistral's validator, which requires nine letters or digits as IDs of tool calls,
+	// and the assistant's turn between results and the user's.
+	mistral bool
 	// hints are those that the server takes for some models.
 	hints provider.Hint
 }
@@ -82,7 +83,7 @@ func traitsOf(base *url.URL, settings provider.Settings) traits {
 	case strings.HasSuffix(host, ".api.aws"), strings.HasSuffix(host, ".amazonaws.com"): // OpenAI's own models on Amazon Bedrock.
 		t = traits{completionTokens: true, streamUsage: true, hints: usualHints}
 	case host == "api.mistral.ai": // Usage comes in the last chunk by itself. A seed has another name.
-		t = traits{strict: true, shortToolIDs: true, hints: usualHints &^ provider.HintSeed}
+		t = traits{strict: true, mistral: true, hints: usualHints &^ provider.HintSeed}
 	}
 	if settings.StreamUsage != nil {
 		t.streamUsage = *settings.StreamUsage
@@ -103,6 +104,6 @@ func traitsOf(base *url.URL, settings provider.Settings) traits {
 	if settings.Batches != nil {
 		t.batches = *settings.Batches
 	}
-	t.shortToolIDs = t.shortToolIDs || settings.ShortToolIDs
+	t.mistral = t.mistral || settings.ShortToolIDs
 	return t
 }
