@@ -34,22 +34,27 @@ const (
 type Target struct {
 	Organization, Host string
 	Port               int
-	// Flow is the flow's id; zero for the circuit of the host.
-	Flow int64
+	// Flow is the flow's id; zero for the host's circuit. Circuit is the number of the flow's circuit: a flow gets a new
+	// circuit when its endpoint gets another URL or is resumed.
+	Flow    int64
+	Circuit int
 }
 
 // OfHost returns the target of the flow's host.
 func (t Target) OfHost() Target {
-	t.Flow = 0
+	t.Flow, t.Circuit = 0, 0
 	return t
 }
 
 // key is the name of the target's state in the store.
 func (t Target) key() string {
-	if t.Flow == 0 {
-		return kv.Key(t.Organization, t.Host, strconv.Itoa(t.Port))
+	parts := []string{t.Organization, t.Host, strconv.Itoa(t.Port)}
+	for _, n := range []int64{t.Flow, int64(t.Circuit)} {
+		if n != 0 { // The previous release knows only circuits without a number.
+			parts = append(parts, strconv.FormatInt(n, 10))
+		}
 	}
-	return kv.Key(t.Organization, t.Host, strconv.Itoa(t.Port), strconv.FormatInt(t.Flow, 10))
+	return kv.Key(parts...)
 }
 
 // Options of a Breaker.

@@ -61,7 +61,9 @@ type Flow struct {
 
 // StoredFlow is what the store knows about a flow that waits for its own circuit.
 type StoredFlow struct {
-	ID                            int64
+	ID int64
+	// Circuit is its number, as in breaker.Target.
+	Circuit                       int
 	Endpoint                      delivery.ID
 	OpenedAt, ParkedUntil         time.Time
 	Openings, Failures            int
@@ -168,7 +170,7 @@ func (s *Service) complete(ctx context.Context, found []Stored) []Circuit {
 		targets = append(targets, one.Target)
 		for _, flow := range one.Flows {
 			target := one.Target
-			target.Flow = flow.ID
+			target.Flow, target.Circuit = flow.ID, flow.Circuit
 			targets = append(targets, target)
 		}
 	}

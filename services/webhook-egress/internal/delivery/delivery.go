@@ -108,8 +108,10 @@ type Draft struct {
 
 // Job is a leased delivery with all that an attempt needs.
 type Job struct {
-	ID           ID
-	FlowID       int64
+	ID     ID
+	FlowID int64
+	// Circuit is the number of the flow's circuit.
+	Circuit      int
 	LeaseSeq     int64
 	Organization string
 	URL          string

@@ -10,7 +10,9 @@ import (
 )
 
 func targetOf(job *delivery.Job) breaker.Target {
-	return breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port, Flow: job.FlowID}
+	return breaker.Target{
+		Organization: job.Organization, Host: job.Host, Port: job.Port, Flow: job.FlowID, Circuit: job.Circuit,
+	}
 }
 
 // blocked reports whether a job has to wait for a circuit that did not admit it, and returns the step that follows.

@@ -4,6 +4,7 @@
 package endpoint
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -123,6 +124,7 @@ type AuthChange struct {
 
 // Apply returns the endpoint after the change at time now.
 func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
+	before := e
 	if c.Secret != nil {
 		if e.SigningMode != signing.EndpointBody {
 			return e, secretNotAllowed()
@@ -143,10 +145,10 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 		e.EventTypes = c.EventTypes
 	}
 	if c.Active != nil {
-		if *c.Active && !e.Active {
-			e.DisabledReason, e.DisabledAt, e.FailingSince = "", time.Time{}, time.Time{}
-		}
 		e.Active = *c.Active
+	}
+	if e.Active && (!before.Active || !sameTarget(before.URL, e.URL)) {
+		e.DisabledReason, e.DisabledAt, e.FailingSince = "", time.Time{}, time.Time{}
 	}
 	if c.RatePerSecond != nil {
 		e.RatePerSecond = *c.RatePerSecond
@@ -162,6 +164,16 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 	}
 	e.Updated = now
 	return c.applyAccess(e)
+}
+
+// sameTarget reports whether two URLs have the same scheme, host, port and path.
+func sameTarget(a, b string) bool {
+	from, err := url.Parse(a)
+	if err != nil {
+		return false
+	}
+	to, err := url.Parse(b)
+	return err == nil && delivery.TargetOf("", from) == delivery.TargetOf("", to)
 }
 
 // earlier returns the secrets that sign beside the change's, after it replaced that of e: none without an overlap, which

@@ -58,6 +58,8 @@ func TestApply(t *testing.T) {
 	full.Secret, full.Earlier = []byte("4"), earlier("3", 2*time.Hour, "2", time.Second, "1", time.Minute)
 	paused := before
 	paused.Active, paused.DisabledReason, paused.DisabledAt, paused.FailingSince = false, "gone", now, now
+	failing := before
+	failing.URL, failing.FailingSince = "https://a/p", now.Add(-time.Hour)
 	for name, tt := range map[string]struct {
 		from   endpoint.Endpoint
 		change endpoint.Change
@@ -66,9 +68,17 @@ func TestApply(t *testing.T) {
 		"nothing": {before, endpoint.Change{}, func(*endpoint.Endpoint) {}},
 		"a url":   {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL, e.Moved = "https://b/", now }},
 		"a path":  {before, endpoint.Change{URL: new("https://A:443/p?q")}, func(e *endpoint.Endpoint) { e.URL = "https://A:443/p?q" }},
-		"types":   {before, endpoint.Change{EventTypes: []string{"b"}}, func(e *endpoint.Endpoint) { e.EventTypes = []string{"b"} }},
-		"no rate": {before, endpoint.Change{RatePerSecond: new(0.0)}, func(e *endpoint.Endpoint) { e.RatePerSecond = 0 }},
-		"a pause": {before, endpoint.Change{Active: new(false)}, func(e *endpoint.Endpoint) { e.Active = false }},
+		"a url of a failing one": {failing, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) {
+			e.URL, e.Moved, e.FailingSince = "https://b/", now, time.Time{}
+		}},
+		"a path of a failing one": {failing, endpoint.Change{URL: new("https://a/q")}, func(e *endpoint.Endpoint) {
+			e.URL, e.FailingSince = "https://a/q", time.Time{}
+		}},
+		"a query of a failing one": {failing, endpoint.Change{URL: new("https://a/p?q")}, func(e *endpoint.Endpoint) { e.URL = "https://a/p?q" }},
+		"a path of a paused one":   {paused, endpoint.Change{URL: new("https://a/q")}, func(e *endpoint.Endpoint) { e.URL = "https://a/q" }},
+		"types":                    {before, endpoint.Change{EventTypes: []string{"b"}}, func(e *endpoint.Endpoint) { e.EventTypes = []string{"b"} }},
+		"no rate":                  {before, endpoint.Change{RatePerSecond: new(0.0)}, func(e *endpoint.Endpoint) { e.RatePerSecond = 0 }},
+		"a pause":                  {before, endpoint.Change{Active: new(false)}, func(e *endpoint.Endpoint) { e.Active = false }},
 		"a rotation": {before, endpoint.Change{Secret: []byte("2"), Overlap: time.Hour}, func(e *endpoint.Endpoint) {
 			e.Secret, e.Earlier = []byte("2"), earlier("1", time.Hour)
 		}},

@@ -56,7 +56,7 @@ func (s *Store) Targets(
 		target := breaker.Target{Organization: f.OrganizationID, Host: f.Host, Port: int(f.Port)}
 		waits[target] = append(waits[target], circuit.StoredFlow{
 			ID: f.FlowID, Endpoint: f.EndpointID.Bytes, OpenedAt: notEpoch(f.OpenedAt), ParkedUntil: f.ParkedUntil, Openings: int(f.Opened),
-			Failures: int(f.Failures), LastFailedAt: notEpoch(f.LastFailedAt), LastDeliveredAt: notEpoch(f.LastDeliveredAt),
+			Circuit: int(f.Circuit), Failures: int(f.Failures), LastFailedAt: notEpoch(f.LastFailedAt), LastDeliveredAt: notEpoch(f.LastDeliveredAt),
 		})
 	}
 	stored := make([]circuit.Stored, len(rows))

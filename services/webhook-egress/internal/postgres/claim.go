@@ -130,9 +130,11 @@ func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {
 	for i, f := range rows {
 		broken := f.ParkedReason == string(delivery.FaultBreakerOpen)
 		picked[i] = dispatch.Picked{
-			Flow:   delivery.Flow{ID: f.FlowID, Organization: f.OrganizationID, Metered: f.Open || f.RatePerSecond > 0},
-			Target: breaker.Target{Organization: f.OrganizationID, Host: f.Host, Port: int(f.Port), Flow: f.FlowID},
-			Held:   f.Open && !broken, Ready: f.ReadyAt, Rate: f.RatePerSecond,
+			Flow: delivery.Flow{ID: f.FlowID, Organization: f.OrganizationID, Metered: f.Open || f.RatePerSecond > 0},
+			Target: breaker.Target{
+				Organization: f.OrganizationID, Host: f.Host, Port: int(f.Port), Flow: f.FlowID, Circuit: int(f.Circuit),
+			},
+			Held: f.Open && !broken, Ready: f.ReadyAt, Rate: f.RatePerSecond,
 		}
 		stored := breaker.State{Phase: breaker.Open, Opened: int(f.Opened), Until: f.ParkedUntil}
 		switch {
@@ -164,6 +166,7 @@ func turn(
 		case grant.Rows == 0 && grant.Park != delivery.FaultNone:
 			park.FlowIds, park.Reasons = append(park.FlowIds, f.FlowID), append(park.Reasons, string(grant.Park))
 			park.Delays, park.ByHost = append(park.Delays, grant.Wait), append(park.ByHost, grant.ByHost)
+			park.Circuits = append(park.Circuits, f.Circuit)
 			continue
 		case n < grant.Rows:
 			claimed.Drained, floors[f.FlowID] = append(claimed.Drained, f.FlowID), f.Floor
@@ -239,7 +242,7 @@ func readJobs(
 		job := jobOf(&found[i])
 		flow := flows[lease.FlowID]
 		job.FlowID, job.LeaseSeq, job.Host, job.Port = lease.FlowID, lease.LeaseSeq, flow.Host, int(flow.Port)
-		job.Takeovers = int(lease.Takeovers)
+		job.Circuit, job.Takeovers = int(flow.Circuit), int(lease.Takeovers)
 		job.OrderingKey, job.Position = orZero(lease.OrderingKey), orZero(lease.Position)
 		job.Parked = flow.Open
 		job.ManyPaths = job.Endpoint == nil && flow.OfPath && isShared(flow.EndpointID, job.Organization, job.URL)

@@ -127,7 +127,7 @@ func (s Endpoints) Update(
 		if now, err = change(before); err != nil {
 			return err
 		}
-		if err := writeEndpoint(ctx, q, before, now); err != nil {
+		if err := writeEndpoint(ctx, q, now); err != nil {
 			return err
 		}
 		return turnFlow(ctx, q, before, now)
@@ -145,13 +145,13 @@ func lockEndpoint(ctx context.Context, q *dbsql.Queries, scope endpoint.Scope, i
 	return row, notFound("endpoint", err)
 }
 
-func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoint) error {
+func writeEndpoint(ctx context.Context, q *dbsql.Queries, now endpoint.Endpoint) error {
 	headers, info, err := encodeAccess(&now)
 	if err != nil {
 		return err
 	}
 	earlier := writeEarlier(now.Earlier)
-	err = q.UpdateEndpoint(ctx, dbsql.UpdateEndpointParams{
+	return q.UpdateEndpoint(ctx, dbsql.UpdateEndpointParams{
 		ID: uuidOf(now.ID), Url: now.URL, EventTypes: now.EventTypes, Active: now.Active, SealedSecret: now.Secret,
 		SealedPreviousSecret: earlier.previous, PreviousSecretExpiresAt: orEpoch(earlier.until),
 		SealedOlderSecrets: earlier.older, OlderSecretsExpireAt: earlier.olderUntil,
@@ -159,13 +159,10 @@ func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.E
 		CustomHeaders: headers, Auth: info, SealedAuth: now.SealedAuth, Signatures: now.Signatures,
 		Filter: now.Filter, MovedAt: orEpoch(now.Moved),
 	})
-	if err != nil || before.Active || !now.Active {
-		return err
-	}
-	return q.ClearFailures(ctx, uuidOf(now.ID))
 }
 
-// turnFlow applies an endpoint's changes to its flow.
+// turnFlow applies an endpoint's changes to its flow. Failures at another URL, or before the endpoint was resumed, no
+// longer count: neither for the circuit nor for the endpoint.
 func turnFlow(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoint) error {
 	from, err := targetOf(before.Organization, before.URL)
 	if err != nil {
@@ -175,7 +172,6 @@ func turnFlow(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoi
 	if err != nil {
 		return err
 	}
-	from, to = from.Ordered(), to.Ordered() // An endpoint's flow doesn't depend on the path.
 	if from != to || before.RatePerSecond != now.RatePerSecond {
 		err := q.SetFlow(ctx, dbsql.SetFlowParams{
 			FlowID: now.FlowID, Scheme: to.Scheme, Host: to.Host, Port: int32(to.Port), RatePerSecond: now.RatePerSecond,
@@ -187,7 +183,10 @@ func turnFlow(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoi
 	switch {
 	case before.Active && !now.Active:
 		return q.PauseFlow(ctx, dbsql.PauseFlowParams{FlowID: now.FlowID, Reason: string(delivery.FaultEndpointPaused)})
-	case now.Active && (!before.Active || from != to): // It was parked because of the old target.
+	case now.Active && (!before.Active || from != to):
+		if err := q.ClearFailures(ctx, uuidOf(now.ID)); err != nil {
+			return fmt.Errorf("clear failures: %w", err)
+		}
 		return q.ResumeFlow(ctx, now.FlowID)
 	}
 	return nil

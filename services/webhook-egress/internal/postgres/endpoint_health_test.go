@@ -8,8 +8,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
+	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
 )
 
@@ -95,5 +97,69 @@ func TestGoneDisablesTheEndpoint(t *testing.T) {
 	}
 	if claimed := claim(t, s, 1, 8); claimed.Flows != 0 {
 		t.Errorf("claimed %+v", claimed)
+	}
+}
+
+// Failures belong to the URL at which they happened. If an endpoint gets another scheme, host, port or path, or is
+// resumed, it has a new circuit and no failures. Attempts that were in flight then don't change the circuit, and those at
+// another URL don't count as failures.
+func TestFailuresBelongToTheURL(t *testing.T) {
+	resumed := []endpoint.Change{{Active: new(false)}, {Active: new(true)}}
+	for name, tt := range map[string]struct {
+		changes []endpoint.Change
+		anew    bool
+	}{
+		"path":               {[]endpoint.Change{{URL: new("https://example.com/other")}}, true},
+		"scheme":             {[]endpoint.Change{{URL: new("http://example.com:443/hook")}}, true},
+		"host":               {[]endpoint.Change{{URL: new("https://other.example/hook")}}, true},
+		"port":               {[]endpoint.Change{{URL: new("https://example.com:8443/hook")}}, true},
+		"there and back":     {[]endpoint.Change{{URL: new("https://example.com/other")}, {URL: new("https://example.com/hook")}}, true},
+		"resumed":            {resumed, true},
+		"path, then resumed": {[]endpoint.Change{resumed[0], {URL: new("https://example.com/other")}, resumed[1]}, true},
+		"query":              {[]endpoint.Change{{URL: new("https://example.com/hook?v=2")}}, false},
+		"other field":        {[]endpoint.Change{{Description: new("a"), RatePerSecond: new(5.0)}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pool := open(t)
+			e := subscription("acme", "", "*")
+			e.URL = "https://example.com/hook"
+			e = register(t, s, e)
+			for range 6 {
+				emit(t, s, happening("acme", "", "a"))
+			}
+			old := claim(t, s, 1, 3).Jobs
+			open := breaker.State{Phase: breaker.Open, Opened: 6, Until: time.Now().Add(10 * time.Minute)}
+			settle(t, s, movedFlow(old[0], open))
+			testkit.Exec(t, pool, "UPDATE endpoints SET failures = 60, failing_since = now() - interval '6 days', failing_reported_at = now()")
+			for _, c := range tt.changes {
+				e = change(t, s, e, c)
+			}
+			if failing := e.Status() == endpoint.StatusFailing; failing == tt.anew {
+				t.Errorf("status %s", e.Status())
+			}
+			if stored := testkit.Value[int](t, pool, "SELECT failures FROM endpoints"); (stored == 0) != tt.anew {
+				t.Errorf("%d failures are left", stored)
+			}
+			if !tt.anew {
+				if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 0 {
+					t.Errorf("%d jobs, although the circuit is open", len(jobs))
+				}
+				return
+			}
+			late := movedFlow(old[1], open)
+			if e.URL != old[1].URL {
+				late.Step.Status, late.Step.Outcome = delivery.StatusFailed, delivery.OutcomeGone
+			}
+			held := dispatch.Result{Job: old[2], Step: delivery.Park(&old[2], delivery.FaultBreakerOpen, 10*time.Minute)}
+			settle(t, s, late, held)
+			jobs := claim(t, s, 1, 1).Jobs
+			if len(jobs) != 1 || jobs[0].Circuit == old[0].Circuit || jobs[0].URL != e.URL {
+				t.Fatalf("jobs %+v", jobs)
+			}
+			settle(t, s, moved(jobs[0], breaker.State{}))
+			if active := testkit.Value[bool](t, pool, "SELECT active FROM endpoints"); !active {
+				t.Error("one failure disabled the endpoint")
+			}
+		})
 	}
 }

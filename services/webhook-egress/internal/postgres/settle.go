@@ -60,28 +60,27 @@ type settlement struct {
 	updates  dbsql.UpdateDeliveriesParams
 	returned dbsql.ReturnRowsParams
 	advance  dbsql.AdvanceFlowsParams
-	parked   map[int64]delivery.Step
+	parked   map[int64]parking
 	open     []int64
 	health   map[int64]*health
 	moves    map[breaker.Target]breaker.State
 	// endpoints of the deliveries; dead and failed hold those that ended without success
-	endpoints map[delivery.ID]*endpointHealth
+	endpoints map[endpointURL]*endpointHealth
 	dead      dbsql.AddDeadLettersParams
 	failed    dbsql.ReportFailedParams
 	now       time.Time
 }
 
-type endpointHealth struct {
-	delivered, failed int64
-	gone              bool
+// parking is why and for how long a flow waits, while it has the circuit of that number.
+type parking struct {
+	step    delivery.Step
+	circuit int
 }
-
-type health struct{ delivered, failed int64 }
 
 func newSettlement(results []dispatch.Result) *settlement {
 	w := &settlement{
-		parked: make(map[int64]delivery.Step), health: make(map[int64]*health), now: time.Now(),
-		moves: make(map[breaker.Target]breaker.State), endpoints: make(map[delivery.ID]*endpointHealth),
+		parked: make(map[int64]parking), health: make(map[int64]*health), now: time.Now(),
+		moves: make(map[breaker.Target]breaker.State), endpoints: make(map[endpointURL]*endpointHealth),
 		order: make(map[orderKey]bool),
 	}
 	for i := range results {
@@ -148,7 +147,7 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	case step.Held && !step.Alone:
 		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
 		w.returned.Delays, w.returned.Retries = append(w.returned.Delays, 0), append(w.returned.Retries, false)
-		w.parked[job.FlowID] = step
+		w.parked[job.FlowID] = parking{step, job.Circuit}
 		w.advance.FlowIds, w.advance.Delays = append(w.advance.FlowIds, job.FlowID), append(w.advance.Delays, 0) // the floor
 	default:
 		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
@@ -192,23 +191,6 @@ func (w *settlement) end(job *delivery.Job, step delivery.Step) {
 	w.failed.Endpoints = append(w.failed.Endpoints, uuidOf(endpoint))
 }
 
-func (w *settlement) countEndpoint(job *delivery.Job, step delivery.Step) {
-	if job.Endpoint == nil || job.Test {
-		return
-	}
-	h := w.endpoints[job.Endpoint.ID]
-	if h == nil {
-		h = &endpointHealth{}
-		w.endpoints[job.Endpoint.ID] = h
-	}
-	if step.Outcome == delivery.OutcomeDelivered {
-		h.delivered++
-	} else {
-		h.failed++
-	}
-	h.gone = h.gone || step.Outcome == delivery.OutcomeGone
-}
-
 func (w *settlement) update(r *dispatch.Result) {
 	u, created, code := &w.updates, r.Job.ID.Time(), 0
 	if r.Attempt != nil {
@@ -220,19 +202,6 @@ func (w *settlement) update(r *dispatch.Result) {
 	u.ResponseCodes, u.Errors = append(u.ResponseCodes, int32(code)), append(u.Errors, string(r.Step.Fault))
 	u.LeaseSeqs = append(u.LeaseSeqs, r.Job.LeaseSeq)
 	u.Ended, u.Tried = append(u.Ended, r.Step.Status.Ended()), append(u.Tried, r.Attempt != nil)
-}
-
-func (w *settlement) count(flow int64, step delivery.Step) {
-	h := w.health[flow]
-	if h == nil {
-		h = &health{}
-		w.health[flow] = h
-	}
-	if step.Outcome == delivery.OutcomeDelivered {
-		h.delivered++
-	} else {
-		h.failed++
-	}
 }
 
 func (w *settlement) addAttempt(r *dispatch.Result, held bool) {
@@ -291,8 +260,10 @@ func (w *settlement) write(ctx context.Context, q *dbsql.Queries) error {
 func (w *settlement) parkParams() dbsql.ParkFlowsParams {
 	var p dbsql.ParkFlowsParams
 	for _, flow := range sortedKeys(w.parked) {
-		p.FlowIds, p.Reasons = append(p.FlowIds, flow), append(p.Reasons, string(w.parked[flow].Fault))
-		p.Delays, p.ByHost = append(p.Delays, w.parked[flow].Delay), append(p.ByHost, w.parked[flow].Host)
+		step := w.parked[flow].step
+		p.FlowIds, p.Reasons = append(p.FlowIds, flow), append(p.Reasons, string(step.Fault))
+		p.Delays, p.ByHost = append(p.Delays, step.Delay), append(p.ByHost, step.Host)
+		p.Circuits = append(p.Circuits, int32(w.parked[flow].circuit))
 	}
 	return p
 }
@@ -332,28 +303,8 @@ func (w *settlement) addMove(p *dbsql.MoveTargetsParams, target breaker.Target, 
 	p.Organizations, p.Hosts = append(p.Organizations, target.Organization), append(p.Hosts, target.Host)
 	p.Ports, p.TargetFlows = append(p.Ports, int32(target.Port)), append(p.TargetFlows, target.Flow)
 	p.Phases, p.Opened = append(p.Phases, string(state.Phase)), append(p.Opened, int32(state.Opened))
+	p.Circuits = append(p.Circuits, int32(target.Circuit))
 	p.Delays = append(p.Delays, max(0, state.Until.Sub(w.now)))
-}
-
-func (w *settlement) endpointParams() dbsql.CountEndpointsParams {
-	p := dbsql.CountEndpointsParams{
-		FailingFailures: delivery.FailingFailures, FailingAfter: delivery.FailingAfter,
-		DisabledFailures: delivery.DisabledFailures, DisabledAfter: delivery.DisabledAfter,
-	}
-	for id, h := range w.endpoints {
-		p.Ids, p.Delivered = append(p.Ids, uuidOf(id)), append(p.Delivered, h.delivered)
-		p.Failed, p.Gone = append(p.Failed, h.failed), append(p.Gone, h.gone)
-	}
-	return p
-}
-
-func (w *settlement) healthParams() dbsql.CountHealthParams {
-	var p dbsql.CountHealthParams
-	for _, flow := range sortedKeys(w.health) {
-		p.FlowIds = append(p.FlowIds, flow)
-		p.Delivered, p.Failed = append(p.Delivered, w.health[flow].delivered), append(p.Failed, w.health[flow].failed)
-	}
-	return p
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {

@@ -67,11 +67,11 @@ const moveTargets = `-- name: MoveTargets :exec
 WITH move AS MATERIALIZED (
     SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
            unnest($3::integer[]) AS port, unnest($4::bigint[]) AS flow_id, unnest($5::text[]) AS phase,
-           unnest($6::interval[]) AS delay, unnest($7::integer[]) AS opened
+           unnest($6::interval[]) AS delay, unnest($7::integer[]) AS opened, unnest($8::integer[]) AS circuit
 ), locked AS MATERIALIZED (
-    SELECT f.flow_id, f.organization_id, f.host, f.port, h.last_failed_at
-    FROM (SELECT unnest($8::bigint[]) AS flow_id) AS id
-    CROSS JOIN LATERAL (SELECT flow_id, organization_id, host, port FROM flow WHERE flow.flow_id = id.flow_id LIMIT 1) AS f
+    SELECT f.flow_id, f.organization_id, f.host, f.port, f.circuit, h.last_failed_at
+    FROM (SELECT unnest($9::bigint[]) AS flow_id) AS id
+    CROSS JOIN LATERAL (SELECT flow_id, organization_id, host, port, circuit FROM flow WHERE flow.flow_id = id.flow_id LIMIT 1) AS f
     LEFT JOIN LATERAL (SELECT last_failed_at FROM flow_health WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
 ), turn AS MATERIALIZED (
     SELECT l.flow_id, m.flow_id = 0 AS by_host, m.phase, m.opened,
@@ -80,7 +80,8 @@ WITH move AS MATERIALIZED (
                    PARTITION BY m.organization_id, m.host, m.port, m.flow_id ORDER BY l.last_failed_at NULLS FIRST, l.flow_id) - 1, 5000)
                ELSE interval '0' END AS at
     FROM locked AS l
-    JOIN move AS m ON m.organization_id = l.organization_id AND m.host = l.host AND m.port = l.port AND m.flow_id IN (0, l.flow_id)
+    JOIN move AS m ON m.organization_id = l.organization_id AND m.host = l.host AND m.port = l.port
+                 AND (m.flow_id = 0 OR m.flow_id = l.flow_id AND m.circuit = l.circuit)
 )
 UPDATE flow f
 SET state = CASE WHEN turn.phase = '' THEN 'closed' ELSE 'open' END,
@@ -103,11 +104,12 @@ type MoveTargetsParams struct {
 	Phases        []string
 	Delays        []time.Duration
 	Opened        []int32
+	Circuits      []int32
 	FlowIds       []int64
 }
 
 // MoveTargets parks, wakes or releases flows according to their own circuit or their host's. A flow that is parked for
-// another reason, or for longer by the other circuit, stays parked. When a host's circuit opens, its flows become ready
+// another reason, or for longer by the other circuit, stays parked. So does a flow that has got a new circuit. When a host's circuit opens, its flows become ready
 // one after the other, the one with the oldest last failure first, so that they take turns to probe the host.
 func (q *Queries) MoveTargets(ctx context.Context, arg MoveTargetsParams) error {
 	_, err := q.db.Exec(ctx, moveTargets,
@@ -118,6 +120,7 @@ func (q *Queries) MoveTargets(ctx context.Context, arg MoveTargetsParams) error 
 		arg.Phases,
 		arg.Delays,
 		arg.Opened,
+		arg.Circuits,
 		arg.FlowIds,
 	)
 	return err

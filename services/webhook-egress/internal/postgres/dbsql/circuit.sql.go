@@ -233,13 +233,14 @@ func (q *Queries) ReadTargets(ctx context.Context, arg ReadTargetsParams) ([]Rea
 
 const readWaitingFlows = `-- name: ReadWaitingFlows :many
 SELECT of.organization_id, of.host, of.port, of.flow_id, (CASE WHEN NOT of.of_path THEN of.endpoint_id END)::uuid AS endpoint_id,
-       coalesce(of.circuit_opened_at, 'epoch')::timestamptz AS opened_at, of.parked_until, of.opened,
+       coalesce(of.circuit_opened_at, 'epoch')::timestamptz AS opened_at, of.parked_until, of.opened, of.circuit,
        coalesce(h.consecutive_failures, 0)::integer AS failures, coalesce(h.last_failed_at, 'epoch')::timestamptz AS last_failed_at,
        coalesce(h.last_delivered_at, 'epoch')::timestamptz AS last_delivered_at
 FROM (SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
              unnest($3::integer[]) AS port) AS wanted
 CROSS JOIN LATERAL (
-    SELECT f.organization_id, f.host, f.port, f.flow_id, f.endpoint_id, f.of_path, f.circuit_opened_at, f.parked_until, f.opened
+    SELECT f.organization_id, f.host, f.port, f.flow_id, f.endpoint_id, f.of_path, f.circuit_opened_at, f.parked_until, f.opened,
+           f.circuit
     FROM flow AS f
     WHERE f.organization_id = wanted.organization_id AND f.host = wanted.host AND f.port = wanted.port
       AND f.parked_reason = 'breaker_open' AND NOT f.parked_by_host
@@ -267,6 +268,7 @@ type ReadWaitingFlowsRow struct {
 	OpenedAt        time.Time
 	ParkedUntil     time.Time
 	Opened          int32
+	Circuit         int32
 	Failures        int32
 	LastFailedAt    time.Time
 	LastDeliveredAt time.Time
@@ -297,6 +299,7 @@ func (q *Queries) ReadWaitingFlows(ctx context.Context, arg ReadWaitingFlowsPara
 			&i.OpenedAt,
 			&i.ParkedUntil,
 			&i.Opened,
+			&i.Circuit,
 			&i.Failures,
 			&i.LastFailedAt,
 			&i.LastDeliveredAt,

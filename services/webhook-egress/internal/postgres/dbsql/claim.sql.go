@@ -113,7 +113,7 @@ SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, 
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
        opened, parked_by_host, ready_at, rate_per_second, floor, (floor_at < now() - $1::interval)::boolean AS floor_old,
-       of_path, endpoint_id
+       of_path, endpoint_id, circuit
 FROM flow
 WHERE ready_at <= now()
   AND ready_at < 'infinity'
@@ -148,6 +148,7 @@ type PickFlowsRow struct {
 	FloorOld       bool
 	OfPath         bool
 	EndpointID     pgtype.UUID
+	Circuit        int32
 }
 
 // PickFlows returns the flows that have waited longest and skips those locked by another claim. The second condition
@@ -182,6 +183,7 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 			&i.FloorOld,
 			&i.OfPath,
 			&i.EndpointID,
+			&i.Circuit,
 		); err != nil {
 			return nil, err
 		}

@@ -490,11 +490,12 @@ func (q *Queries) RemoveFlow(ctx context.Context, flowID int64) error {
 
 const resumeFlow = `-- name: ResumeFlow :exec
 UPDATE flow
-SET paused = false, state = 'closed', parked_reason = NULL, parked_until = '-infinity', opened = 0, ready_at = now()
+SET paused = false, state = 'closed', parked_reason = NULL, parked_until = '-infinity', opened = 0, ready_at = now(),
+    circuit = circuit + 1
 WHERE flow_id = $1
 `
 
-// ResumeFlow makes the flow ready at once; without rows it is put to sleep again.
+// ResumeFlow makes the flow ready at once, with a new circuit; without rows it is put to sleep again.
 func (q *Queries) ResumeFlow(ctx context.Context, flowID int64) error {
 	_, err := q.db.Exec(ctx, resumeFlow, flowID)
 	return err

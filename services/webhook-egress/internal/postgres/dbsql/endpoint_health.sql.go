@@ -14,25 +14,25 @@ import (
 
 const countEndpoints = `-- name: CountEndpoints :exec
 WITH counted AS (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS delivered, unnest($3::bigint[]) AS failed,
-           unnest($4::boolean[]) AS gone
+    SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS url, unnest($3::bigint[]) AS delivered, unnest($4::bigint[]) AS failed,
+           unnest($5::boolean[]) AS gone
 ), locked AS (
     SELECT e.id, e.organization_id, e.flow_id, e.active, e.failing_since, e.failures + c.failed AS failures,
            e.failing_reported_at, c.delivered, c.gone
-    FROM (SELECT id, delivered, failed, gone FROM counted ORDER BY id) AS c
+    FROM (SELECT id, url, delivered, failed, gone FROM counted ORDER BY id) AS c
     CROSS JOIN LATERAL (SELECT id, organization_id, flow_id, active, failing_since, failures, failing_reported_at, deleted_at
                         FROM endpoints
-                        WHERE endpoints.id = c.id AND (c.failed > 0 OR c.gone OR endpoints.failing_since IS NOT NULL)
+                        WHERE endpoints.id = c.id AND endpoints.url = c.url AND (c.failed > 0 OR c.gone OR endpoints.failing_since IS NOT NULL)
                         LIMIT 1 FOR UPDATE) AS e
     WHERE e.deleted_at IS NULL
 ), judged AS (
     SELECT id, organization_id, flow_id, delivered, failures,
            CASE WHEN NOT active THEN NULL
                 WHEN gone THEN 'gone'
-                WHEN delivered = 0 AND failures >= $5::integer
-                     AND failing_since < now() - $6::interval THEN 'failing' END AS reason,
-           (active AND delivered = 0 AND failing_reported_at IS NULL AND failures >= $7::integer
-               AND failing_since < now() - $8::interval) AS failing,
+                WHEN delivered = 0 AND failures >= $6::integer
+                     AND failing_since < now() - $7::interval THEN 'failing' END AS reason,
+           (active AND delivered = 0 AND failing_reported_at IS NULL AND failures >= $8::integer
+               AND failing_since < now() - $9::interval) AS failing,
            (delivered > 0 AND failing_reported_at IS NOT NULL) AS recovered
     FROM locked
 ), counted_endpoints AS (
@@ -62,6 +62,7 @@ ORDER BY id
 
 type CountEndpointsParams struct {
 	Ids              []pgtype.UUID
+	Urls             []string
 	Delivered        []int64
 	Failed           []int64
 	Gone             []bool
@@ -72,10 +73,12 @@ type CountEndpointsParams struct {
 }
 
 // CountEndpoints counts the outcomes of deliveries for their endpoints, pauses endpoints that are gone or have failed
-// for too long, and adds operational events about it. It locks in order, to avoid deadlocks.
+// for too long, and adds operational events about it. Outcomes at an earlier URL of the endpoint don't count. It locks in
+// order, to avoid deadlocks.
 func (q *Queries) CountEndpoints(ctx context.Context, arg CountEndpointsParams) error {
 	_, err := q.db.Exec(ctx, countEndpoints,
 		arg.Ids,
+		arg.Urls,
 		arg.Delivered,
 		arg.Failed,
 		arg.Gone,

@@ -222,23 +222,27 @@ UPDATE flow f
 SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay,
     parked_by_host = p.by_host
 FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::text[]) AS reason,
-             unnest($3::interval[]) AS delay, unnest($4::boolean[]) AS by_host) AS p
-WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND NOT f.paused
+             unnest($3::interval[]) AS delay, unnest($4::boolean[]) AS by_host,
+             unnest($5::integer[]) AS circuit) AS p
+WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND f.circuit = p.circuit AND NOT f.paused
 `
 
 type ParkFlowsParams struct {
-	FlowIds []int64
-	Reasons []string
-	Delays  []time.Duration
-	ByHost  []bool
+	FlowIds  []int64
+	Reasons  []string
+	Delays   []time.Duration
+	ByHost   []bool
+	Circuits []int32
 }
 
+// ParkFlows leaves out flows that have got a new circuit.
 func (q *Queries) ParkFlows(ctx context.Context, arg ParkFlowsParams) error {
 	_, err := q.db.Exec(ctx, parkFlows,
 		arg.FlowIds,
 		arg.Reasons,
 		arg.Delays,
 		arg.ByHost,
+		arg.Circuits,
 	)
 	return err
 }

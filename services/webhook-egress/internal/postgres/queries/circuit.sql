@@ -74,13 +74,14 @@ ORDER BY wanted.organization_id, wanted.host, wanted.port;
 -- ReadWaitingFlows returns the flows of targets that wait for their own circuits: at most so many of each target, those
 -- whose circuits opened first. The epoch stands for no time.
 SELECT of.organization_id, of.host, of.port, of.flow_id, (CASE WHEN NOT of.of_path THEN of.endpoint_id END)::uuid AS endpoint_id,
-       coalesce(of.circuit_opened_at, 'epoch')::timestamptz AS opened_at, of.parked_until, of.opened,
+       coalesce(of.circuit_opened_at, 'epoch')::timestamptz AS opened_at, of.parked_until, of.opened, of.circuit,
        coalesce(h.consecutive_failures, 0)::integer AS failures, coalesce(h.last_failed_at, 'epoch')::timestamptz AS last_failed_at,
        coalesce(h.last_delivered_at, 'epoch')::timestamptz AS last_delivered_at
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
              unnest(@ports::integer[]) AS port) AS wanted
 CROSS JOIN LATERAL (
-    SELECT f.organization_id, f.host, f.port, f.flow_id, f.endpoint_id, f.of_path, f.circuit_opened_at, f.parked_until, f.opened
+    SELECT f.organization_id, f.host, f.port, f.flow_id, f.endpoint_id, f.of_path, f.circuit_opened_at, f.parked_until, f.opened,
+           f.circuit
     FROM flow AS f
     WHERE f.organization_id = wanted.organization_id AND f.host = wanted.host AND f.port = wanted.port
       AND f.parked_reason = 'breaker_open' AND NOT f.parked_by_host

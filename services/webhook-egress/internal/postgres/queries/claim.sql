@@ -5,7 +5,7 @@ SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, 
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
        opened, parked_by_host, ready_at, rate_per_second, floor, (floor_at < now() - @floor_pace::interval)::boolean AS floor_old,
-       of_path, endpoint_id
+       of_path, endpoint_id, circuit
 FROM flow
 WHERE ready_at <= now()
   AND ready_at < 'infinity'

@@ -97,9 +97,10 @@ SET paused = true, state = 'open', parked_reason = @reason::text, parked_until =
 WHERE flow_id = @flow_id;
 
 -- name: ResumeFlow :exec
--- ResumeFlow makes the flow ready at once; without rows it is put to sleep again.
+-- ResumeFlow makes the flow ready at once, with a new circuit; without rows it is put to sleep again.
 UPDATE flow
-SET paused = false, state = 'closed', parked_reason = NULL, parked_until = '-infinity', opened = 0, ready_at = now()
+SET paused = false, state = 'closed', parked_reason = NULL, parked_until = '-infinity', opened = 0, ready_at = now(),
+    circuit = circuit + 1
 WHERE flow_id = @flow_id;
 
 -- name: DeleteEndpoint :exec

@@ -1,16 +1,17 @@
 -- name: CountEndpoints :exec
 -- CountEndpoints counts the outcomes of deliveries for their endpoints, pauses endpoints that are gone or have failed
--- for too long, and adds operational events about it. It locks in order, to avoid deadlocks.
+-- for too long, and adds operational events about it. Outcomes at an earlier URL of the endpoint don't count. It locks in
+-- order, to avoid deadlocks.
 WITH counted AS (
-    SELECT unnest(@ids::uuid[]) AS id, unnest(@delivered::bigint[]) AS delivered, unnest(@failed::bigint[]) AS failed,
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@urls::text[]) AS url, unnest(@delivered::bigint[]) AS delivered, unnest(@failed::bigint[]) AS failed,
            unnest(@gone::boolean[]) AS gone
 ), locked AS (
     SELECT e.id, e.organization_id, e.flow_id, e.active, e.failing_since, e.failures + c.failed AS failures,
            e.failing_reported_at, c.delivered, c.gone
-    FROM (SELECT id, delivered, failed, gone FROM counted ORDER BY id) AS c
+    FROM (SELECT id, url, delivered, failed, gone FROM counted ORDER BY id) AS c
     CROSS JOIN LATERAL (SELECT id, organization_id, flow_id, active, failing_since, failures, failing_reported_at, deleted_at
                         FROM endpoints
-                        WHERE endpoints.id = c.id AND (c.failed > 0 OR c.gone OR endpoints.failing_since IS NOT NULL)
+                        WHERE endpoints.id = c.id AND endpoints.url = c.url AND (c.failed > 0 OR c.gone OR endpoints.failing_since IS NOT NULL)
                         LIMIT 1 FOR UPDATE) AS e
     WHERE e.deleted_at IS NULL
 ), judged AS (

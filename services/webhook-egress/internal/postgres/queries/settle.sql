@@ -71,12 +71,14 @@ SELECT unnest(@organizations::text[]), unnest(@ids::uuid[]), unnest(@created_ats
 ON CONFLICT DO NOTHING;
 
 -- name: ParkFlows :exec
+-- ParkFlows leaves out flows that have got a new circuit.
 UPDATE flow f
 SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay,
     parked_by_host = p.by_host
 FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@reasons::text[]) AS reason,
-             unnest(@delays::interval[]) AS delay, unnest(@by_host::boolean[]) AS by_host) AS p
-WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND NOT f.paused;
+             unnest(@delays::interval[]) AS delay, unnest(@by_host::boolean[]) AS by_host,
+             unnest(@circuits::integer[]) AS circuit) AS p
+WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND f.circuit = p.circuit AND NOT f.paused;
 
 -- name: OpenFlows :exec
 -- OpenFlows releases parked flows after a successful probe.
