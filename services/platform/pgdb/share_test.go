@@ -20,7 +20,7 @@ import (
 const shareTime = 20 * time.Second
 
 // callOf returns the context of a call of an organization.
-func callOf(tb testing.TB, organization string) contextb.Context {
+func callOf(tb testing.TB, organization string) context.Context {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), shareTime)
 	tb.Cleanup(cancel)
