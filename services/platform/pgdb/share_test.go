@@ -27,16 +27,16 @@ func callOf(tb testing.TB, organization string) context.Context {
 	return caller.With(ctx, caller.Caller{Organization: organization})
 }
 
-// crowd is many calls of an organization. Each sends the connection that it has got, or the error.
-type crowd struct {
+// loadGenerator makes many calls of an organization at once. Each call sends the connection that it got, or its error.
+type loadGenerator struct {
 	got    chan *pgxpool.Conn
 	failed chan error
 	calls  sync.WaitGroup
 }
 
-func newCrowd(ctx context.Context, t *testing.T, pool *pgxpool.Pool, n int) *crowd {
+func newLoadGenerator(ctx context.Context, t *testing.T, pool *pgxpool.Pool, n int) *loadGenerator {
 	t.Helper()
-	c := &crowd{got: make(chan *pgxpool.Conn, n), failed: make(chan error, n)}
+	c := &loadGenerator{got: make(chan *pgxpool.Conn, n), failed: make(chan error, n)}
 	for range n {
 		c.calls.Go(func() {
 			if conn, err := pool.Acquire(ctx); err != nil {
@@ -59,7 +59,7 @@ func newCrowd(ctx context.Context, t *testing.T, pool *pgxpool.Pool, n int) *cro
 }
 
 // next returns the next connection that a call has got. It is released when the test ends, at the latest.
-func (c *crowd) next(t *testing.T) *pgxpool.Conn {
+func (c *loadGenerator) next(t *testing.T) *pgxpool.Conn {
 	t.Helper()
 	select {
 	case conn := <-c.got:
@@ -80,10 +80,10 @@ func TestOrganizationHasItsShareOfConnections(t *testing.T) {
 	pool := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil), MaxConns: 6})
 	ctx, leave := context.WithCancel(callOf(t, "hostile"))
 	defer leave()
-	hostile := newCrowd(ctx, t, pool, 200)
+	hostile := newLoadGenerator(ctx, t, pool, 200)
 	held := []*pgxpool.Conn{hostile.next(t), hostile.next(t), hostile.next(t)}
 	for _, organization := range []string{"acme", "", "acme"} {
-		held = append(held, newCrowd(callOf(t, organization), t, pool, 1).next(t))
+		held = append(held, newLoadGenerator(callOf(t, organization), t, pool, 1).next(t))
 	}
 	if n := len(hostile.got); n > 0 {
 		t.Errorf("one organization holds %d of 6 connections", 3+n)
@@ -96,7 +96,7 @@ func TestOrganizationHasItsShareOfConnections(t *testing.T) {
 	for _, conn := range held {
 		conn.Release()
 	}
-	again := newCrowd(callOf(t, "hostile"), t, pool, 3)
+	again := newLoadGenerator(callOf(t, "hostile"), t, pool, 3)
 	for range 3 {
 		again.next(t)
 	}
@@ -106,9 +106,9 @@ func TestOrganizationHasItsShareOfConnections(t *testing.T) {
 func TestOneConnectionIsShared(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil), MaxConns: 1})
-	hostile := newCrowd(callOf(t, "hostile"), t, pool, 3)
+	hostile := newLoadGenerator(callOf(t, "hostile"), t, pool, 3)
 	hostile.next(t).Release()
-	acme := newCrowd(callOf(t, "acme"), t, pool, 1)
+	acme := newLoadGenerator(callOf(t, "acme"), t, pool, 1)
 	for range 3 {
 		select {
 		case conn := <-hostile.got:

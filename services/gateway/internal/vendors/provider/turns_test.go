@@ -27,8 +27,8 @@ func TestTurnsAreFitted(t *testing.T) {
 	const system, user, assistant = provider.RoleSystem, provider.RoleUser, provider.RoleAssistant
 	image := provider.Message{Role: system, Content: []provider.Part{{Text: "i"}, {ImageURL: "https://images.example/a.png"}}}
 	file := provider.Message{Role: system, Content: []provider.Part{{File: &provider.File{URL: "data:application/pdf;base64,JVBERi0="}}}}
-	asked, told := image, file
-	asked.Role, told.Role = user, user
+	moved, movedFile := image, file
+	moved.Role, movedFile.Role = user, user
 	calls := provider.Message{Role: assistant, ToolCalls: []provider.ToolCall{{ID: "c", Name: "f"}}}
 	result := provider.Message{Role: provider.RoleTool, ToolCallID: "c"}
 	blankResult := result
@@ -58,8 +58,8 @@ func TestTurnsAreFitted(t *testing.T) {
 		"only instructions":             {blank, list{turn(system, "s"), turn(system, "t")}, list{turn(system, "s"), turn(user, "t")}, ""},
 		"one instruction":               {empty, list{turn(system, "s"), turn(user, "")}, list{turn(user, "s")}, ""},
 		"only instructions where taken": {lenient, list{turn(system, "s")}, nil, ""},
-		"an image as an instruction":    {blank, list{turn(system, "s"), image, turn(system, "t"), turn(user, "u")}, list{turn(system, "s"), asked, turn(user, "t"), turn(user, "u")}, ""},
-		"a document as an instruction":  {empty, list{file, turn(user, "u")}, list{told, turn(user, "u")}, ""},
+		"an image as an instruction":    {blank, list{turn(system, "s"), image, turn(system, "t"), turn(user, "u")}, list{turn(system, "s"), moved, turn(user, "t"), turn(user, "u")}, ""},
+		"a document as an instruction":  {empty, list{file, turn(user, "u")}, list{movedFile, turn(user, "u")}, ""},
 		"an image where taken":          {lenient, list{image, turn(user, "u")}, nil, ""},
 		"nothing":                       {blank, list{turn(system, " "), turn(user, "\t")}, nil, "messages: this provider needs a message"},
 		"nothing but an empty text":     {empty, list{turn(user, "")}, nil, "messages: this provider needs a message"},

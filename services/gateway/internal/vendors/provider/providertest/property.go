@@ -33,8 +33,8 @@ func Property(t *testing.T, d Dialect, v Vendor) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := v.Generate(t)
-		told := misreport(t, want)
-		vendor.whole, vendor.stream = v.Whole(told), d.Framing.frames(v.Stream(t, told))
+		reported := misreport(t, want)
+		vendor.whole, vendor.stream = v.Whole(reported), d.Framing.frames(v.Stream(t, reported))
 		vendor.sizes = rapid.SliceOfN(rapid.IntRange(1, 300), 1, 8).Draw(t, "sizes")
 		if err := answers(t.Context(), p, question(), want); err != nil {
 			t.Fatalf("%v\nwhole: %s\nstream: %s", err, vendor.whole, vendor.stream)
@@ -45,15 +45,15 @@ func Property(t *testing.T, d Dialect, v Vendor) {
 // misreport returns the answer as vendors sometimes report it: with the finish reason of calls if it has none, or
 // without that reason if it has calls.
 func misreport(t *rapid.T, answer *provider.Answer) *provider.Answer {
-	told := *answer
+	reported := *answer
 	switch reason := answer.FinishReason; {
 	case !rapid.Bool().Draw(t, "misreported"):
 	case reason == provider.FinishStop:
-		told.FinishReason = provider.FinishToolCalls
+		reported.FinishReason = provider.FinishToolCalls
 	case reason == provider.FinishToolCalls:
-		told.FinishReason = provider.FinishStop
+		reported.FinishReason = provider.FinishStop
 	}
-	return &told
+	return &reported
 }
 
 // Generate returns an answer with all fields of provider.Answer: text of any kind, reasoning, up to four parallel
