@@ -251,6 +251,11 @@ func TestLimitsOfSchemas(t *testing.T) {
 		}
 	}
 	eachLimit(t, b, question{schema: bounded}, describes)
+	eachLimit(t, b, question{schema: bounded, prefill: "{"}, func(e *exchange) {
+		if refused := e.claude() || e.is("nova"); refused != (e.status == 400 && e.sent == "") {
+			e.t.Errorf("refused: %v, want %v: no Claude continues an answer under a schema", !refused, refused)
+		}
+	})
 	eachLimit(t, b, question{tool: "f", strict: true, parameters: bounded}, func(e *exchange) {
 		describes(e)
 		if hint := e.is("opus-4-2025", "nova"); e.names("strict") != hint {

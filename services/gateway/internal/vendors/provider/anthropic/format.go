@@ -32,8 +32,8 @@ type Format struct {
 func (f *Format) ask(text string) { f.Instructions = append(f.Instructions, text) }
 
 // encodeOutput says how much effort the answer may take, and its form.
-func (r *request) encodeOutput(model string, effort provider.Effort, format json.RawMessage) error {
-	form, err := FormatOf(format)
+func (r *request) encodeOutput(chat *provider.Chat, effort provider.Effort) error {
+	form, err := FormatOf(chat)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (r *request) encodeOutput(model string, effort provider.Effort, format json
 		return nil
 	}
 	r.OutputConfig = &outputConfig{Effort: effort}
-	if form.Schema != nil && !enforces(model) {
+	if form.Schema != nil && !enforces(chat.Model) {
 		return provider.Unsupported("response_format.json_schema.strict", "this model has no enforced schemas")
 	}
 	if form.Schema != nil {
@@ -53,11 +53,13 @@ func (r *request) encodeOutput(model string, effort provider.Effort, format json
 	return nil
 }
 
-// FormatOf reads the contract's form of an answer; see provider.Chat. A strict schema constrains the output, so that
-// the text is JSON of that schema and never a tool call; keywords that the vendors don't enforce become a part of the
-// schema's descriptions. A loose schema and "any object" are requested by an instruction, because the dialect has no
-// setting for them.
-func FormatOf(format json.RawMessage) (form Format, err error) {
+// FormatOf reads the contract's form of a chat's answer; see provider.Chat. A strict schema constrains the output, so
+// that the text is JSON of that schema and never a tool call; keywords that the vendors don't enforce become a part of
+// the schema's descriptions. A loose schema and "any object" are requested by an instruction, because the dialect has no
+// setting for them. Claude can't continue an answer under a strict schema. Source: Anthropic documentation, "Structured
+// outputs", feature compatibility.
+func FormatOf(chat *provider.Chat) (form Format, err error) {
+	format := chat.ResponseFormat
 	if len(format) == 0 {
 		return form, nil
 	}
@@ -82,6 +84,8 @@ func FormatOf(format json.RawMessage) (form Format, err error) {
 		return form, provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
 	case len(wanted.Schema) == 0:
 		return form, &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
+	case wanted.Strict && Version(chat.Model) > 0 && beginsAnswer(chat.Messages):
+		return form, provider.Unsupported("response_format.json_schema.strict", "this model continues no answer under a schema")
 	case wanted.Strict:
 		form.Name, form.Description = wanted.Name, wanted.Description
 		if form.Schema, err = schema.Anthropic.Convert("response_format.json_schema.schema", wanted.Schema); err != nil {

@@ -141,7 +141,7 @@ func obstacleTo(chat *provider.Chat) string {
 }
 
 // beginsAnswer reports whether the last message is the beginning of an answer that the model should continue. With
-// thinking, models before firstAdaptive refuse it, because no thinking is before it.
+// thinking, models before firstAdaptive refuse it, because no thinking is before it. Under a strict schema, all do.
 func beginsAnswer(messages []provider.Message) bool {
 	last := len(messages) - 1
 	return last >= 0 && messages[last].Role == provider.RoleAssistant

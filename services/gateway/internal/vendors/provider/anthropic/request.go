@@ -113,7 +113,7 @@ func encode(chat *provider.Chat, stream bool, limit int) (*request, error) {
 		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, t.Strict})
 	}
 	r.limitCachePoints()
-	return r, r.encodeOutput(chat.Model, plan.Effort, chat.ResponseFormat)
+	return r, r.encodeOutput(chat, plan.Effort)
 }
 
 // check returns an error for settings that the dialect can't express and on which the answer depends. Hints are left

@@ -146,7 +146,7 @@ func (e *encoder) think(limit int) provider.Effort {
 
 // form says how much effort the answer may take, and its form.
 func (e *encoder) form(effort provider.Effort) error {
-	form, err := anthropic.FormatOf(e.chat.ResponseFormat)
+	form, err := anthropic.FormatOf(e.chat)
 	if err != nil {
 		return err
 	}
