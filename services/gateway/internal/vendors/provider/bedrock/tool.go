@@ -1,8 +1,6 @@
 package bedrock
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -102,12 +100,5 @@ func encodeChoice(c *provider.ToolChoice) *choice {
 // maxToolID is the largest length of the ID of a call.
 const maxToolID = 64
 
-// toolID returns the ID of a call in the form that the dialect accepts: IDs of other vendors come here when a
-// conversation changes its provider. The same ID always becomes the same one.
-func toolID(id string) string {
-	if len(id) <= maxToolID {
-		return anthropic.ToolID(id)
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "call_" + hex.EncodeToString(sum[:16])
-}
+// toolID returns the ID of a call in the form that the dialect accepts.
+func toolID(id string) string { return anthropic.ToolID(provider.CallID(id, maxToolID)) }

@@ -9,10 +9,11 @@ const bridge = "OK."
 // validator requires between results and the user's turn. It makes an instruction the user's if the validator accepts
 // none in the place. Source: mistral-common, MistralRequestValidator, which Mistral's service and vLLM use.
 func orderForMistral(out []message, next *message) []message {
-	const system, user, assistant, tool = string(provider.RoleSystem), string(provider.RoleUser), string(provider.RoleAssistant), string(provider.RoleTool)
 	if len(out) == 0 {
 		return out
 	}
+	const system, user = string(provider.RoleSystem), string(provider.RoleUser)
+	const assistant, tool = string(provider.RoleAssistant), string(provider.RoleTool)
 	before := out[len(out)-1].Role
 	if next.Role == system && (before == assistant || before == tool) {
 		next.Role = user

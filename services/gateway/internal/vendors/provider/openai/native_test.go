@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
@@ -194,6 +195,32 @@ func TestShortToolIDs(t *testing.T) {
 	}
 	if got, _ := sending(t, anyServer, toolTurn("call_1", ""), false); strings.Count(got, `"call_1"`) != 2 {
 		t.Errorf("another server's ids are changed: %s", got)
+	}
+}
+
+// OpenAI and Azure accept IDs of 40 characters, in conversations that are encoded anew and in relayed ones.
+func TestLongToolIDs(t *testing.T) {
+	azure := provider.Settings{BaseURL: "https://x.openai.azure.com", APIVersion: "2024-10-21"}
+	const fits, long = "call_0123456789012345678901234567890abcd", "chatcmpl-tool-0123456789abcdef0123456789abcdef"
+	relayed := func(id string) *provider.Chat {
+		chat := toolTurn(id, "")
+		chat.Native = &provider.Native{Dialect: openai.DialectName, Body: json.RawMessage(`{"messages":[{"role":"assistant","tool_calls":[{"id":"` + id +
+			`","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"x"}]}`)}
+		return chat
+	}
+	for name, server := range map[string]provider.Settings{"OpenAI": vendor, "Azure": azure, "another": anyServer} {
+		for form, of := range map[string]func(id string) *provider.Chat{"encoded": func(id string) *provider.Chat { return toolTurn(id, "") }, "relayed": relayed} {
+			for _, id := range []string{fits, long} {
+				got, _ := sending(t, server, of(id), false)
+				sent := gjson.Get(got, "messages.0.tool_calls.0.id").Str
+				if kept := len(id) <= 40 || name == "another"; sent == "" || kept != (sent == id) || !kept && len(sent) > 40 {
+					t.Errorf("%s, %s: %s became %q", name, form, id, sent)
+				}
+				if result := gjson.Get(got, "messages.1.tool_call_id").Str; result != sent {
+					t.Errorf("%s, %s: %s became %q in the call and %q in its result", name, form, id, sent, result)
+				}
+			}
+		}
 	}
 }
 

@@ -106,6 +106,6 @@ func (p *Provider) repairCall(edit *wire.Editor, call gjson.Result) {
 
 func (p *Provider) repairID(edit *wire.Editor, id gjson.Result) {
 	if fit := p.toolID(id.Str); fit != id.Str {
-		edit.Replace(id, `"`+fit+`"`) // Nine letters and digits.
+		edit.Replace(id, `"`+fit+`"`) // Letters, digits and '_'.
 	}
 }

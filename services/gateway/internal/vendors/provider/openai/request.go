@@ -266,9 +266,13 @@ func (p *Provider) encodeFormat(format json.RawMessage) (json.RawMessage, error)
 	return sjson.SetRawBytes(format, path, root)
 }
 
+// toolID returns the ID of a call in the form that the server accepts.
 func (p *Provider) toolID(id string) string {
-	if p.traits.mistral {
+	switch {
+	case p.traits.mistral:
 		return shortID(id)
+	case p.traits.enforces:
+		return provider.CallID(id, maxToolID)
 	}
 	return id
 }

@@ -6,6 +6,10 @@ import (
 	"math/big"
 )
 
+// maxToolID is the largest length of a tool call's ID at OpenAI and Azure. Source: their answer, "string too long.
+// Expected a string with maximum length 40".
+const maxToolID = 40
+
 // shortLen is the length of a tool call's ID for Mistral's models.
 const shortLen = 9
 

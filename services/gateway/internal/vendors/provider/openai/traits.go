@@ -18,8 +18,8 @@ type traits struct {
 	obfuscates bool
 	// strict: unknown fields are refused, such as extra_content.
 	strict bool
-	// enforces: strict schemas follow OpenAI's rules, function schemas must be of objects with properties, and
-	// documents must be PDFs or texts. Other servers differ.
+	// enforces: strict schemas follow OpenAI's rules, function schemas must be of objects with properties, documents
+	// must be PDFs or texts, and IDs of tool calls have at most 40 characters. Other servers differ.
 	enforces bool
 	// reasoning: how the server is told how much to think.
 	reasoning ReasoningStyle
