@@ -320,7 +320,10 @@ func fromToolServer(s *toolserver.Server, state definition.State, entry *definit
 	if state.ListedAt.IsZero() || entry == nil {
 		return out
 	}
-	out.ListingDigest, out.Tools, out.ToolsPending = state.Digest.String(), int32(len(entry.Tools())), int32(entry.Pending())
+	if entry.Listing() != state.Digest && len(entry.Tools()) == 0 {
+		return out // The registry hasn't read the first listing yet.
+	}
+	out.ListingDigest, out.Tools, out.ToolsPending = entry.Listing().String(), int32(len(entry.Tools())), int32(entry.Pending())
 	switch {
 	case entry.Changed():
 		out.ReviewState = "changed"

@@ -3,6 +3,7 @@ package definition
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,13 @@ func TestReviewsHold(t *testing.T) {
 				if (err == nil) != want || err == nil && tool.Digest != digest {
 					t.Fatalf("%s: %v, want to be callable: %v", name, err, want)
 				}
+			}
+			var latest []Definition
+			for _, name := range slices.Sorted(maps.Keys(present)) {
+				latest = append(latest, Definition{Name: name, Digest: present[name]})
+			}
+			if e.Listing() != Sum(latest) {
+				t.Fatal("the entry is not of the latest listing")
 			}
 			if len(stored) > 3*(2+maxRejected+1) {
 				t.Fatalf("%d definitions are stored", len(stored))

@@ -45,6 +45,8 @@ type Entry struct {
 	Revision int64
 	tools    []Tool
 	byName   map[string]int
+	// listing is the digest of the listing that the tools are of.
+	listing Digest
 	// changed reports whether a review of a changed definition is pending.
 	changed bool
 }
@@ -68,8 +70,12 @@ func NewEntry(server toolserver.Server, revision int64, known []Known) *Entry {
 		e.byName[tool.Name] = i
 		e.changed = e.changed || tool.Changed && tool.Status == Pending
 	}
+	e.listing = sumOf(e.tools, func(t *Tool) (string, *Digest) { return t.Name, &t.Digest })
 	return e
 }
+
+// Listing returns the digest of the listing that the tools are of, as Sum does.
+func (e *Entry) Listing() Digest { return e.listing }
 
 // Tools returns the tools of the latest listing, sorted by name. Callers don't change them.
 func (e *Entry) Tools() []Tool { return e.tools }

@@ -100,9 +100,14 @@ func digest(server toolserver.Key, name string, form []byte) Digest {
 
 // Sum returns the digest of a listing: of the names and digests of its tools, which are sorted by name.
 func Sum(definitions []Definition) Digest {
-	parts := make([][]byte, 0, 2*len(definitions))
-	for i := range definitions {
-		parts = append(parts, []byte(definitions[i].Name), definitions[i].Digest[:])
+	return sumOf(definitions, func(d *Definition) (string, *Digest) { return d.Name, &d.Digest })
+}
+
+func sumOf[T any](tools []T, identity func(*T) (name string, digest *Digest)) Digest {
+	parts := make([][]byte, 0, 2*len(tools))
+	for i := range tools {
+		name, digest := identity(&tools[i])
+		parts = append(parts, []byte(name), digest[:])
 	}
 	return sum("tool-listing", parts...)
 }
