@@ -135,10 +135,16 @@ func (f *fleets) catchUp(ctx context.Context) {
 	}
 }
 
+// hangUps returns the channel of SIGHUP signals. It must be called before the service is ready: until then a SIGHUP ends
+// the process.
+func hangUps() chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c
+}
+
 // watch calls catchUp every checkInterval, and reloads the files of this replica alone on SIGHUP.
-func (f *fleets) watch(ctx context.Context) error {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+func (f *fleets) watch(ctx context.Context, hangups chan os.Signal) error {
 	defer signal.Stop(hangups)
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()

@@ -87,7 +87,8 @@ func openFleet(ctx context.Context, s *service.Service, cfg Config, stores store
 	if err := f.measure(s.Meter); err != nil {
 		return nil, err
 	}
-	s.Runner.Go("reload", f.watch)
+	hangups := hangUps()
+	s.Runner.Go("reload", func(ctx context.Context) error { return f.watch(ctx, hangups) })
 	return f, nil
 }
 
