@@ -62,7 +62,7 @@ const maxWeight = 10 * (MaxCost + 1)
 // since a value that an expression has made may hold others in exponential number.
 func weight(value ref.Val) uint64 { return uint64(maxWeight - max(0, lighten(value, maxWeight))) }
 
-// lighten returns what is left of a weight without a value's; it is negative if the value is heavier.
+// lighten subtracts a value's weight from left and returns the rest, which is negative if the value weighs more.
 func lighten(value any, left int) int {
 	if sized, ok := value.(traits.Sizer); ok { // Value copies a list that was made of others.
 		if size, ok := sized.Size().(types.Int); ok && (size < 0 || int(size) > left) { // It may have overflowed.

@@ -82,8 +82,8 @@ type Progress struct {
 // State is the state of the dispatch, in the transaction in which a replica alone applies rules. The end of ctx does
 // not interrupt what it writes.
 type State interface {
-	// Wait makes the organizations due of which events wait, unless they are due or have no rules. before has for each
-	// organization the position before its first event. An organization without progress begins there.
+	// Wait marks organizations with waiting events as due, except those that are due already or have no rules. before
+	// maps each organization to the position before its first event, where an organization without progress begins.
 	Wait(ctx context.Context, before map[string]string, now time.Time) error
 	// Next returns the organization that is due the longest; false if none is.
 	Next(ctx context.Context, now time.Time) (Progress, bool, error)

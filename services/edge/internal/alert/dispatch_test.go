@@ -170,7 +170,7 @@ func TestAlertsTakeTurns(t *testing.T) {
 	})
 }
 
-// An event that takes longer than a turn continues in the next turns, also those of another replica.
+// An event that takes longer than a turn continues in the next turns, even if another replica runs them.
 func TestEventTakesManyTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(nil)

@@ -22,11 +22,11 @@ type postBatch func(ctx context.Context, events []Event) (verdict, error)
 // maxLost is how many single events a send tries if the vendor loses all of them and decides on no other event.
 const maxLost = 3
 
-// sendAll has a vendor take a batch of which it takes all or none. It leaves out the events that the vendor names, and
-// halves a batch that the vendor refuses without naming any. After the first batch that is lost it begins at a random
-// event. After each lost batch it sends one event, then twice as many after each batch that is taken. So it finds the
-// events that are lost alone, and the vendor takes all others. It posts less than three times for each event, and
-// 1 + maxLost times to a vendor that is down.
+// sendAll sends events to a vendor that takes all of a batch or none. It leaves out events that the vendor rejects by
+// index, and halves a batch that the vendor refuses without naming an event. After the first lost batch it starts over at
+// a random event. After every lost batch it sends a single event, then doubles the batch each time one is taken. This
+// finds the events that are lost alone and delivers all others. sendAll makes fewer than three posts per event, and
+// 1 + maxLost posts if the vendor is down.
 func sendAll(ctx context.Context, events []Event, post postBatch) (settlement, error) {
 	var done settlement
 	var lost []error

@@ -129,7 +129,7 @@ func TestTemporaryRefusalsPauseALane(t *testing.T) {
 	}
 }
 
-// A probe that is refused for now leaves the circuit open, for as long as the receiver asked, up to the longest pause.
+// A temporary refusal of a probe reopens the circuit for the time in Retry-After, at most MaxPause.
 func TestRefusedProbePausesALane(t *testing.T) {
 	for name, refusal := range temporary(time.Hour) {
 		t.Run(name, func(t *testing.T) {

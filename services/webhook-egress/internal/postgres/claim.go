@@ -112,7 +112,7 @@ func chooseProbes(
 		}
 	}
 	if len(p.FlowIds) == 0 {
-		return nil, nil //nolint:nilnil // No probes are no error.
+		return map[int64]dbsql.ChooseProbesRow{}, nil
 	}
 	rows, err := q.ChooseProbes(ctx, p)
 	if err != nil {

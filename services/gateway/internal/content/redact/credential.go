@@ -189,7 +189,7 @@ func except(root, within *jsontext.Change, special string, other *jsontext.Chang
 	}
 }
 
-// origin returns a URL without its user, path, query and fragment, or the mark of a credential for what is no URL.
+// origin returns a URL without its user, path, query and fragment. It returns hidden if the text is not a URL.
 func origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

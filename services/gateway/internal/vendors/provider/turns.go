@@ -60,8 +60,8 @@ func endsWithAnswer(messages []Message) bool {
 	return len(messages) > 0 && messages[len(messages)-1].Role == RoleAssistant
 }
 
-// filter removes the texts that the vendor refuses, and messages of which nothing is left. A point of the prompt cache
-// moves from a removed text to the part before it. The results of calls stay, even without content.
+// filter removes the texts that the vendor refuses and the messages that become empty, except results of calls. A cache
+// point on a removed text moves to the part before it.
 func (t Texts) filter(messages []Message) []Message {
 	if t == TextsAny {
 		return messages

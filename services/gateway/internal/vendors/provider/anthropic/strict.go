@@ -38,7 +38,7 @@ func Loosen(chat *provider.Chat) (functions []int, err error) {
 	return functions, nil
 }
 
-// deduct subtracts a schema's size from what is left, and reports whether enough was left.
+// deduct subtracts a schema's size from left, and reports whether the schema fits. If it doesn't, left is unchanged.
 func deduct(left *schema.Size, parameters json.RawMessage) bool {
 	size := schema.Anthropic.Measure(parameters)
 	if size.Optional > left.Optional || size.Unions > left.Unions {

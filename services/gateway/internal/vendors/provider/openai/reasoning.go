@@ -79,7 +79,7 @@ func reasons(model string) bool {
 	return reasoners.MatchString(name) && !isGPT5Chat(name)
 }
 
-// isGPT5Chat reports whether a bare name is that of a gpt-5-chat model, which doesn't reason.
+// isGPT5Chat reports whether a bare name names a gpt-5-chat model. These models don't reason.
 func isGPT5Chat(name string) bool { return strings.HasPrefix(name, "gpt-5-chat") }
 
 // oSeries matches the bare names of OpenAI's reasoning models before GPT-5.
