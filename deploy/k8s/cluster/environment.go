@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,15 +109,19 @@ func (c *Cluster) listening(p *pod, program string, env []string) ([]string, err
 		}
 		c.settings[p.owner.Name+p.hash] = known
 	}
-	ports, err := port.Free(c.running, len(known))
-	if err != nil {
-		return nil, err
+	taken := func(number int) bool { return !port.Available(c.running, port.At(number)) }
+	if p.numbers == nil || slices.ContainsFunc(p.numbers, taken) {
+		numbers, err := port.Free(c.running, len(known))
+		if err != nil {
+			return nil, err
+		}
+		p.numbers = numbers
 	}
 	for i, setting := range known {
 		name, number, _ := strings.Cut(setting, "=")
-		env = append(env, name+"="+port.At(ports[i]))
+		env = append(env, name+"="+port.At(p.numbers[i]))
 		if n := of.port(number); n != 0 {
-			p.ports[n] = port.At(ports[i])
+			p.ports[n] = port.At(p.numbers[i])
 		}
 	}
 	for _, declared := range of.Ports {

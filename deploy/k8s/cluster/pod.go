@@ -32,6 +32,9 @@ type pod struct {
 	// What it runs with, once it was started.
 	env   []string
 	ports map[int]string // address of each of its ports
+	// numbers are the ports on this machine that it listens on. A container that is started again gets the same ones unless
+	// another process has taken one meanwhile: in Kubernetes a pod keeps its address, too.
+	numbers []int
 
 	status   string // kubelet's words, while it does not run
 	restarts int
