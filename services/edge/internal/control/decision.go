@@ -236,14 +236,28 @@ func readForm(w http.ResponseWriter, r *http.Request) (f form, ok bool) {
 		}
 		*into = strings.TrimSpace(fields[name][0])
 	}
-	if err := checkChoice(&f.choice); err != nil || len(fields) != 4 {
+	if err := checkChoice(f.choice); err != nil || len(fields) != 4 {
 		return f, false
 	}
 	return f, true
 }
 
+// readChoice returns the choice in a request's body, which checkChoice has checked.
+func readChoice(w http.ResponseWriter, r *http.Request) (decision.Choice, error) {
+	var body struct {
+		Decision string `json:"decision"`
+		Reason   string `json:"reason"`
+		Version  string `json:"display_version"`
+	}
+	if err := read(w, r, &body); err != nil {
+		return decision.Choice{}, err
+	}
+	choice := decision.Choice{Decision: body.Decision, Reason: body.Reason, Version: body.Version}
+	return choice, checkChoice(choice)
+}
+
 // checkChoice refuses an unknown decision, and texts that are too long.
-func checkChoice(c *decision.Choice) error {
+func checkChoice(c decision.Choice) error {
 	switch {
 	case c.Decision != decision.Approve && c.Decision != decision.Deny:
 		return apierr.Invalid("decision", "must be approve or deny")
@@ -276,16 +290,8 @@ func (a *API) decideByButton(w http.ResponseWriter, r *http.Request, _ *chain.Li
 		e.RetryAfter = wait
 		return e
 	}
-	var body struct {
-		Decision string `json:"decision"`
-		Reason   string `json:"reason"`
-		Version  string `json:"display_version"`
-	}
-	if err := read(w, r, &body); err != nil {
-		return err
-	}
-	choice := decision.Choice{Decision: body.Decision, Reason: body.Reason, Version: body.Version} // A button gives no proof.
-	if err := checkChoice(&choice); err != nil {
+	choice, err := readChoice(w, r) // A button gives no proof.
+	if err != nil {
 		return err
 	}
 	if !decision.IsToken(token) {

@@ -98,18 +98,11 @@ func (a *API) showTo(w http.ResponseWriter, r *http.Request, who approver.Person
 
 // decideAs decides in the name of a person. The body names the version that the person was shown.
 func (a *API) decideAs(w http.ResponseWriter, r *http.Request, who approver.Person) error {
-	var body struct {
-		Decision string `json:"decision"`
-		Reason   string `json:"reason"`
-		Version  string `json:"display_version"`
-	}
-	if err := read(w, r, &body); err != nil {
+	choice, err := readChoice(w, r)
+	if err != nil {
 		return err
 	}
-	choice := decision.Choice{Decision: body.Decision, Reason: body.Reason, Version: body.Version, Proof: decision.ProofPage}
-	if err := checkChoice(&choice); err != nil {
-		return err
-	}
+	choice.Proof = decision.ProofPage
 	return a.answerPerson(w, r, func(ctx context.Context, ref string) (*decision.Decision, error) {
 		return a.options.Decisions.Persons.Decide(ctx, who, ref, choice)
 	})

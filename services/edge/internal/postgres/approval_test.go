@@ -225,7 +225,7 @@ func TestApprovalsAlone(t *testing.T) {
 		if err := s.Open(ctx, anApproval("r2", now), nil); err != nil {
 			return done, err
 		}
-		if _, err := pool.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()"); err != nil {
+		if _, err := pool.Exec(ctx, endTransactions); err != nil {
 			t.Error(err)
 		}
 		return "c8", nil

@@ -96,8 +96,7 @@ func TestDispatchersLoseNothing(t *testing.T) {
 		if lost.Add(1) > losses { // Afterwards they may finish.
 			return
 		}
-		_, _ = pool.Exec(context.WithoutCancel(t.Context()), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE state = 'idle in transaction' AND datname = current_database()`)
+		_, _ = pool.Exec(context.WithoutCancel(t.Context()), endTransactions)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var replicas errgroup.Group

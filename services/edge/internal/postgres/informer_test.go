@@ -130,8 +130,7 @@ func TestInformersLoseNothing(t *testing.T) {
 		if lost.Add(1) > 4*number { // Afterwards they may finish.
 			return
 		}
-		_, _ = pool.Exec(context.WithoutCancel(t.Context()),
-			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()")
+		_, _ = pool.Exec(context.WithoutCancel(t.Context()), endTransactions)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var replicas errgroup.Group

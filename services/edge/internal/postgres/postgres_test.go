@@ -15,6 +15,10 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
+// endTransactions ends the connections on which a transaction is open, as a restart of Postgres does.
+const endTransactions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE state = 'idle in transaction' AND datname = current_database()`
+
 func entry(key apikey.Key, action string) apikey.Entry {
 	return apikey.Entry{
 		At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Actor: apikey.Actor{Name: "op", Request: "req_1"}, Action: action,
