@@ -45,8 +45,8 @@ type Service struct {
 }
 
 // Run opens telemetry, builds the service, and runs it until ctx ends or a part of it fails; then it drains the service.
-// When build fails, what it has registered on the Runner is closed, and its error is returned, unless it is that of ctx,
-// which ended before all had started.
+// When build fails, Run closes what build has registered on the Runner and returns build's error. If ctx has ended
+// before everything had started, and build failed with [context.Canceled], Run returns nil.
 func Run(ctx context.Context, o Options, build func(context.Context, *Service) error) error {
 	t, err := telemetry.Setup(ctx, telemetry.Options{Service: o.Name, LogLevel: o.LogLevel})
 	if err != nil {

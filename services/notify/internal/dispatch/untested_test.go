@@ -48,7 +48,7 @@ func TestUnsentProbeClosesNothing(t *testing.T) {
 	}
 }
 
-// sealedFor opens all work but that of one owner.
+// sealedFor opens all work except one owner's.
 type sealedFor struct{ owner string }
 
 func (s sealedFor) Open(sealed []byte, owner string) ([]byte, error) {

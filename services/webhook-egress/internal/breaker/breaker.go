@@ -30,7 +30,7 @@ const (
 	tries = 4
 )
 
-// Target identifies a circuit: that of one host and port of one organization, or of one flow there.
+// Target identifies the circuit of an organization's host and port, or of one flow there.
 type Target struct {
 	Organization, Host string
 	Port               int

@@ -71,7 +71,7 @@ type Flow struct {
 	// Metered flows release deliveries through claims only, none from memory: they are parked, recovering, or
 	// rate-limited.
 	Metered bool
-	// ManyPaths reports whether the flow is one of those that an organization's further paths share.
+	// ManyPaths reports whether several paths of the organization share the flow.
 	ManyPaths bool
 }
 

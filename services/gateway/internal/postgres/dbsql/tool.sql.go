@@ -58,8 +58,9 @@ type ClaimToolListingRow struct {
 	Lease          int64
 }
 
-// ClaimToolListing gives a replica the listing that is due for the longest, except those of some organizations. Claims go
-// by this clock alone, since those of replicas differ. A listing that is not settled is due again when its hold ends.
+// ClaimToolListing gives a replica the listing that has been due for the longest time, except listings of some
+// organizations. Claims use Postgres' clock only, since the clocks of replicas differ. A listing that is not settled is
+// due again when its hold ends.
 func (q *Queries) ClaimToolListing(ctx context.Context, arg ClaimToolListingParams) (ClaimToolListingRow, error) {
 	row := q.db.QueryRow(ctx, claimToolListing, arg.HoldSeconds, arg.FullOrganizations)
 	var i ClaimToolListingRow

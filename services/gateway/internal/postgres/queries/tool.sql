@@ -156,8 +156,9 @@ WHERE organization_id = @organization_id AND server_id = @server_id AND status =
 ORDER BY tool;
 
 -- name: ClaimToolListing :one
--- ClaimToolListing gives a replica the listing that is due for the longest, except those of some organizations. Claims go
--- by this clock alone, since those of replicas differ. A listing that is not settled is due again when its hold ends.
+-- ClaimToolListing gives a replica the listing that has been due for the longest time, except listings of some
+-- organizations. Claims use Postgres' clock only, since the clocks of replicas differ. A listing that is not settled is
+-- due again when its hold ends.
 UPDATE tool_listing
 SET held_until = now() + make_interval(secs => @hold_seconds::double precision),
     due_at = now() + make_interval(secs => @hold_seconds), lease = lease + 1

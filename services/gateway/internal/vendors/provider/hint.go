@@ -51,8 +51,8 @@ type HintField struct {
 	By string
 }
 
-// Ignored returns the names of the fields that the provider by leaves out: those of kinds that it doesn't take, unless
-// it wrote their value itself.
+// Ignored returns the names of the fields that the provider by leaves out. A provider takes its own fields, whatever
+// their kind.
 func Ignored(fields []HintField, takes Hint, by string) (names []string) {
 	for _, f := range fields {
 		if f.Kind&takes == 0 && (f.By == "" || f.By != by) && !slices.Contains(names, f.Name) {
