@@ -63,7 +63,12 @@ func (p *Places) AcquireWithin(ctx context.Context, organization string, limit t
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, busy)
+	return busyError(busy)
+}
+
+// busyError returns the error for a caller whose turn didn't come in time.
+func busyError(text string) error {
+	e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, text)
 	e.RetryAfter = time.Second
 	return e
 }
