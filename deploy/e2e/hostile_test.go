@@ -74,18 +74,19 @@ func TestHostile(t *testing.T) {
 		{"callers", map[string]func(*testing.T){"requests": ht.callers, "slow": ht.slowCallers, "gRPC": ht.grpcCallers}},
 		{"usage and forms", map[string]func(*testing.T){"vendors": vendorsOf[3]}},
 	}
-	rest(t, quietPhase)
 	for _, p := range phases {
-		ht.latencies.nextPhase()
+		ht.latencies.nextPhase(noLoad)
+		rest(t, quietPhase)
+		ht.latencies.nextPhase(hostileCalls)
 		begun := time.Now()
 		t.Run(p.name, func(t *testing.T) {
 			eachAtOnce(slices.Sorted(maps.Keys(p.groups)), len(p.groups), func(name string) { t.Run(name, p.groups[name]) })
 		})
 		ht.monitor.check(t, p.name)
 		t.Logf("phase %d, %s: %s", ht.latencies.currentPhase(), p.name, time.Since(begun).Round(time.Millisecond))
-		ht.latencies.nextPhase()
-		rest(t, quietPhase)
 	}
+	ht.latencies.nextPhase(noLoad)
+	rest(t, quietPhase)
 	quiet.stop()
 	ht.latencies.check(t, latencyRatio, latencyFloor)
 	ht.noTokens(t)

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 // tool server that doesn't answer, and listings of silent tool servers.
 const (
 	holdChecks, holdInboxes, holdImages, holdNotices, holdServers = 12, 60, 20, 10, 20
-	// holdPause is the pause between two holds of a place, holdFor how long a stream is held.
+	// holdPause is the average pause between two holds of a place, holdFor the average time for which a stream is held.
 	holdPause, holdFor = 50 * time.Millisecond, 2 * time.Second
 	holdType           = "soak.hostile"
 )
@@ -58,14 +57,14 @@ func (s *soak) setUpHolders(t *testing.T) {
 // their listings all the time.
 func (s *soak) startHolders(t *testing.T) {
 	t.Helper()
-	payload := object{"s": strings.Repeat("ab", 32_000)}
+	event := fmt.Sprintf(`{"event_type": %q, "payload": {"s": %q}}`, holdType, strings.Repeat("ab", 32_000))
 	silent := object{"model": soakUnsighted.model, "prompt": "What is it?", "max_tokens": hostileTokens, "image": object{"url": s.harness.FakeURL(stack.FakeTarpit) + "/a.png"}}
 	for _, holder := range []struct {
 		callers int
 		hold    func()
 	}{
 		{holdChecks, func() {
-			a, err := s.hostile.webhooks.try(t, http.MethodPost, "/v1/events", object{"event_type": holdType, "payload": payload})
+			a, err := s.hostile.webhooks.try(t, http.MethodPost, "/v1/events", event)
 			if err == nil && a.status < http.StatusBadRequest {
 				t.Errorf("an event that breaks its schema got %d", a.status)
 			}
@@ -75,14 +74,14 @@ func (s *soak) startHolders(t *testing.T) {
 			a, err := s.hostile.ai.within(t, visionRoute, silent)
 			s.hostile.recordHold(imagePlace, err == nil && strings.Contains(string(a.body), soakUnsighted.name+" (transient)"))
 		}},
-		{1, func() { s.holdStreams(t, inboxPlace, holdInboxes, s.inboxStream(s.hostile.notifications, "ann")) }},
-		{1, func() { s.holdStreams(t, noticePlace, holdNotices, s.noticeStream(s.hostile.ai)) }},
+		{holdInboxes, func() { s.holdStream(t, inboxPlace, s.inboxStream(s.hostile.notifications, "ann")) }},
+		{holdNotices, func() { s.holdStream(t, noticePlace, s.noticeStream(s.hostile.ai)) }},
 	} {
 		s.customers.start(holder.callers, func(int) {
-			if s.hostile.active.Load() {
+			if s.hostile.holding.Load() {
 				holder.hold()
 			}
-			s.customers.pause(holdPause)
+			s.customers.pause(holdPause/2 + rand.N(holdPause))
 		})
 	}
 }
@@ -147,20 +146,14 @@ func (h *soakHostile) recordHold(place string, held bool) {
 	h.held[place]++
 }
 
-// holdStreams holds many streams for a while.
-func (s *soak) holdStreams(t *testing.T, place string, n int, o openStream) {
+// holdStream holds a stream for about holdFor, so that many callers don't open theirs at the same moment.
+func (s *soak) holdStream(t *testing.T, place string, o openStream) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), holdFor)
+	ctx, cancel := context.WithTimeout(t.Context(), holdFor/2+rand.N(holdFor))
 	defer cancel()
-	var streams sync.WaitGroup
-	for range n {
-		streams.Go(func() {
-			for line := range o.lines(ctx, t) {
-				s.hostile.recordHold(place, strings.Contains(line, o.sign))
-			}
-		})
+	for line := range o.lines(ctx, t) {
+		s.hostile.recordHold(place, strings.Contains(line, o.sign))
 	}
-	streams.Wait()
 }
 
 // openInbox opens the stream of a user's inbox, and closes it after the first event.
