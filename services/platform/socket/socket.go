@@ -154,6 +154,9 @@ func (c *Conn) Go(f func(ctx context.Context)) {
 func (c *Conn) Begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.leaving == nil && c.bounds.Drain != nil && c.bounds.Drain.Begun() {
+		c.leaving = ErrDrained
+	}
 	if c.leaving != nil {
 		return c.leaving
 	}
