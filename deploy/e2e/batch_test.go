@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -82,7 +81,7 @@ func TestBatchCeilings(t *testing.T) {
 			}
 		}
 		h.limit(t, organization, 0.01)
-		withinASecond(t, "the ceiling", func() error {
+		waitForSpread(t, "the ceiling", func() error {
 			if got := a.try(t, c, a.requests(v.model, 1)); got.status != http.StatusForbidden {
 				return fmt.Errorf("answered %d", got.status)
 			}
@@ -255,7 +254,7 @@ func TestBatchPurge(t *testing.T) {
 			return nil
 		})
 		if a.dialect == "openai" {
-			waitFor(t, time.Minute, "no file is kept", func() error {
+			waitFor(t, waitTimeout, "no file is kept", func() error {
 				if list := c.get(t, "/v1/files").want(t, http.StatusOK); gjson.GetBytes(list.body, "data.#").Int() > 0 {
 					return errors.New(string(list.body))
 				}

@@ -80,7 +80,7 @@ func TestByokOnEveryReplica(t *testing.T) {
 			return nil
 		}
 	}
-	waitFor(t, time.Second, "the other replica's first call", served(second, http.StatusOK))
+	waitFor(t, spreadTimeout, "the other replica's first call", served(second, http.StatusOK))
 	first.post(t, "/v1/llm/chat", byokChat(ownKeys)).want(t, http.StatusOK)
 	if calls := h.vendorCalls(t, ownKeys); calls[len(calls)-1].Headers.Get("Authorization") != "Bearer "+hashed(key) {
 		t.Errorf("the vendor was called with %q", calls[len(calls)-1].Headers.Get("Authorization"))
@@ -98,8 +98,8 @@ func TestByokOnEveryReplica(t *testing.T) {
 	second.post(t, "/v1/llm/chat", byokChat(ownKeys)).want(t, http.StatusOK)
 
 	second.post(t, "/v1/byok/purge", object{"organization_id": organization}).want(t, http.StatusOK)
-	waitFor(t, time.Second, "the purge on the second replica", served(second, http.StatusServiceUnavailable))
-	waitFor(t, time.Second, "the purge on the first replica", served(first, http.StatusServiceUnavailable))
+	waitFor(t, spreadTimeout, "the purge on the second replica", served(second, http.StatusServiceUnavailable))
+	waitFor(t, spreadTimeout, "the purge on the first replica", served(first, http.StatusServiceUnavailable))
 	first.get(t, byokPath+"/"+ownKeys.name).want(t, http.StatusNotFound)
 	h.operator(stack.Gateway).with("X-Organization-Id", organization).get(t, "/v1/byok/stale").want(t, http.StatusOK)
 	first.get(t, "/v1/byok/stale").want(t, http.StatusForbidden)
@@ -138,7 +138,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 	h.script(t, stack.FakeProvider, rule{Match: ownRotated.match(), Action: object{"delay_ms": 20}})
 	first.post(t, byokPath, h.sealKey(t, organization, ownRotated.name, newKey("rotation-0"))).want(t, http.StatusCreated)
 	for _, c := range []client{first, second} {
-		waitFor(t, time.Second, "the first credential", func() error {
+		waitFor(t, spreadTimeout, "the first credential", func() error {
 			if a, err := c.try(t, http.MethodPost, "/v1/llm/chat", byokChat(ownRotated)); err != nil || a.status != http.StatusOK {
 				return fmt.Errorf("status %d, %w", a.status, err)
 			}
@@ -261,7 +261,7 @@ func TestByokVendorRepeatsTheKey(t *testing.T) {
 	}})
 	c.post(t, byokPath, h.sealKey(t, organization, ownRepeating.name, key)).want(t, http.StatusCreated)
 	for _, more := range []object{{}, {"stream": true}, {"allow_substitution": false}} {
-		waitFor(t, time.Second, "the vendor's refusal", func() error {
+		waitFor(t, spreadTimeout, "the vendor's refusal", func() error {
 			if a := c.post(t, "/v1/llm/chat", byokChat(ownRepeating).with(more)); a.status != http.StatusBadGateway {
 				return fmt.Errorf("answered %d: %s", a.status, shorten(a.body))
 			}

@@ -71,7 +71,7 @@ func (h *harness) overrun(t *testing.T, disrupt func(*testing.T)) {
 	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": ceiling}).want(t, http.StatusOK)
 	early := 0 // calls that were answered before the ceiling applied
 	for _, gateway := range gateways {
-		withinASecond(t, "the ceiling", func() error {
+		waitForSpread(t, "the ceiling", func() error {
 			a := gateway.post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 100000}))
 			if a.status == http.StatusOK {
 				early++

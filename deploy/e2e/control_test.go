@@ -42,10 +42,10 @@ func (h *harness) restartAll(t *testing.T) {
 	}
 }
 
-// withinASecond waits at most a second, the bound for a change to reach every replica, until condition returns nil.
-func withinASecond(t *testing.T, what string, condition func() error) {
+// waitForSpread waits until condition returns nil, as it does once a change has reached every replica.
+func waitForSpread(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	waitFor(t, time.Second, what, condition)
+	waitFor(t, spreadTimeout, what, condition)
 }
 
 func (h *harness) stallStreams(t *testing.T) {
@@ -110,7 +110,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 	refused()
 	operator.post(t, "/v1/admin/orgs/"+organization+"/unsuspend", object{}).want(t, http.StatusOK)
 	for _, gateway := range gateways {
-		withinASecond(t, "restored", func() error {
+		waitForSpread(t, "restored", func() error {
 			if a := gateway.post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
 				return fmt.Errorf("answered %d: %s", a.status, a.body)
 			}

@@ -27,7 +27,7 @@ import (
 var screenshot = flag.String("screenshot", "", "`file` for a picture of notify's demo page")
 
 // browserTimeout bounds all that a test does in a browser, which may keep a processor busy for half a minute by itself.
-const browserTimeout = 10 * waitTimeout
+const browserTimeout = 5 * time.Minute
 
 // chrome starts a headless browser. A slow disk takes half a minute to read its program.
 func chrome(t *testing.T) context.Context {

@@ -132,7 +132,7 @@ func TestExportIsExactOverKills(t *testing.T) {
 		}
 	}
 	customers.stop()
-	waitFor(t, 2*waitTimeout, "equal sums", func() error { return difference(h.metered(t, organization), h.exported(t, organization)) })
+	waitFor(t, waitTimeout, "equal sums", func() error { return difference(h.metered(t, organization), h.exported(t, organization)) })
 	var repeats struct {
 		Repeated int
 		Changed  []string

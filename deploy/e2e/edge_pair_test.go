@@ -126,10 +126,10 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 		replicas[1].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 		soon := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
 		h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": soon}, http.StatusOK)
-		awaitRefusal(t, 3*time.Second, replicas, http.StatusUnauthorized)
+		awaitRefusal(t, time.Second+spreadTimeout, replicas, http.StatusUnauthorized)
 		h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": nil}, http.StatusOK)
 		for _, replica := range replicas {
-			waitFor(t, time.Second, "the key's return", func() error {
+			waitFor(t, spreadTimeout, "the key's return", func() error {
 				if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusOK {
 					return fmt.Errorf("status %d", a.status)
 				}
@@ -193,7 +193,7 @@ func TestEdgeRateLimits(t *testing.T) {
 		}
 		h.operator(stack.Edge).do(t, http.MethodPut, path, object{"requests": 20, "window_seconds": 3600}).want(t, http.StatusOK)
 		for _, replica := range h.both(first.Key) {
-			waitFor(t, time.Second, "the limit", func() error {
+			waitFor(t, spreadTimeout, "the limit", func() error {
 				if replica.post(t, chatRoute, ask("sandbox", "hello")).header.Get("RateLimit") == "" {
 					return fmt.Errorf("not there")
 				}
@@ -205,7 +205,7 @@ func TestEdgeRateLimits(t *testing.T) {
 			t.Errorf("%d served, want 18 to 20", served)
 		}
 		h.operator(stack.Edge).do(t, http.MethodDelete, path, nil).want(t, http.StatusNoContent)
-		waitFor(t, time.Second, "the end of the limit", func() error {
+		waitFor(t, spreadTimeout, "the end of the limit", func() error {
 			if a := h.both(second.Key)[1].post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusOK {
 				return fmt.Errorf("status %d", a.status)
 			}

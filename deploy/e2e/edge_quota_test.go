@@ -24,11 +24,11 @@ func (h *harness) plan(t *testing.T, organization string, amount int, kind strin
 	return name
 }
 
-// awaitPlan waits until both replicas hold a key to a plan, for a second at most.
+// awaitPlan waits until both replicas hold a key to a plan.
 func (h *harness) awaitPlan(t *testing.T, key, name string) {
 	t.Helper()
 	for i, replica := range h.both(key) {
-		waitFor(t, time.Second, "the plan", func() error {
+		waitFor(t, spreadTimeout, "the plan", func() error {
 			var limits struct {
 				Plan    string `json:"plan"`
 				KeyPlan string `json:"key_plan"`

@@ -155,7 +155,7 @@ func TestEdgeRevokedKey(t *testing.T) {
 	ai := h.anonymous(stack.Edge).bearer(revoked.Key)
 	ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 	h.operator(stack.Edge).do(t, http.MethodDelete, "/admin/v1/keys/"+revoked.ID, nil).want(t, http.StatusNoContent)
-	waitFor(t, time.Second, "the refusal of a revoked key", func() error {
+	waitFor(t, spreadTimeout, "the refusal of a revoked key", func() error {
 		if a := ai.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusUnauthorized {
 			return fmt.Errorf("status %d", a.status)
 		}

@@ -269,7 +269,7 @@ func TestUserTokenRotationUnderLoad(t *testing.T) {
 	operator.post(t, tokensPath+"/revoke", object{"organization_id": organization}).want(t, http.StatusNoContent)
 	for _, token := range []string{first, *current.Load()} {
 		for _, replica := range h.both(token) {
-			waitFor(t, time.Second, "the refusal of a token", func() error {
+			waitFor(t, spreadTimeout, "the refusal of a token", func() error {
 				if a := replica.get(t, inboxRoute); a.status != http.StatusUnauthorized {
 					return fmt.Errorf("status %d", a.status)
 				}

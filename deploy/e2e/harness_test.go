@@ -35,8 +35,12 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// waitTimeout is how long a test waits for what must happen.
-const waitTimeout = 30 * time.Second
+// waitTimeout is how long a test waits for what must happen. Only a test that fails waits for so long.
+const waitTimeout = 2 * time.Minute
+
+// spreadTimeout is how long a test waits until a change has reached every replica. That takes milliseconds if the change
+// is announced, and ten seconds to a minute if it isn't.
+const spreadTimeout = 5 * time.Second
 
 // harness is a running stack, with what a test needs to call it.
 type harness struct {

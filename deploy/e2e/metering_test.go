@@ -181,7 +181,7 @@ func TestKillGatewayMetering(t *testing.T) {
 	}
 	b.waitFor(t, 60)
 	b.settle(t, kills)
-	waitFor(t, 10*time.Second, "the folders of ended gateways", func() error { // A folder is removed after its rows are stored.
+	waitFor(t, waitTimeout, "the folders of ended gateways", func() error { // A folder is removed after its rows are stored.
 		if left := h.spooled(t); len(left) > 1 {
 			return fmt.Errorf("%d are left", len(left)-1)
 		}

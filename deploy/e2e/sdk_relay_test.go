@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 
@@ -121,7 +120,7 @@ func TestRelayedCallsAreBilled(t *testing.T) {
 	customer := h.customer(t, organization, "ai", "read")
 	customer.post(t, "/product/v1/ai/openai/v1/audio/speech", object{"model": "sandbox", "input": "grüße", "voice": "alloy"}).want(t, http.StatusOK)
 	customer.post(t, "/product/v1/ai/cohere/v2/rerank", object{"model": "sandbox", "query": "a", "documents": []string{"a", "b"}}).want(t, http.StatusOK)
-	waitFor(t, 20*time.Second, "the two calls to be billed", func() error {
+	waitFor(t, waitTimeout, "the two calls to be billed", func() error {
 		var page struct {
 			Records []struct {
 				Operation  string `json:"operation"`

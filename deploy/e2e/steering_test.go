@@ -58,7 +58,7 @@ func TestPinHoldsEverywhere(t *testing.T) {
 	everywhere := func() {
 		t.Helper()
 		for _, gateway := range gateways {
-			withinASecond(t, "the pin", func() error {
+			waitForSpread(t, "the pin", func() error {
 				if a := gateway.post(t, chatPath, body); a.status != http.StatusOK || servedBy(a) != pinnable.second.name {
 					return fmt.Errorf("%d by %s: %s", a.status, servedBy(a), a.body)
 				}
@@ -81,7 +81,7 @@ func TestPinHoldsEverywhere(t *testing.T) {
 	everywhere()
 	operator.post(t, "/v1/admin/unpin", object{"expected_version": pin["version"]}).want(t, http.StatusOK)
 	for _, gateway := range gateways {
-		withinASecond(t, "no pin", func() error {
+		waitForSpread(t, "no pin", func() error {
 			status := gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/pin-status").fields(t, http.StatusOK, "pinned", "version")
 			if a := gateway.post(t, chatPath, ask(pinnable.first.named(), "hello")); servedBy(a) != pinnable.first.name || status["pinned"] != false {
 				return fmt.Errorf("served by %s, %v", servedBy(a), status)
@@ -106,7 +106,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	const percentage, organizations = 30.0, 400
 	set := operator.post(t, "/v1/admin/canary", object{"provider": canaryPair.second.name, "percentage": percentage}).fields(t, http.StatusOK, "active", "provider", "percentage", "version")
 	for _, gateway := range h.gateways("any") {
-		withinASecond(t, "the canary", func() error {
+		waitForSpread(t, "the canary", func() error {
 			if status := gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/canary-status").fields(t, http.StatusOK, "active"); status["active"] != true {
 				return fmt.Errorf("canary status %v", status)
 			}
@@ -160,7 +160,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	}
 	operator.post(t, "/v1/admin/canary-stop", object{"expected_version": set["version"]}).want(t, http.StatusOK)
 	for _, gateway := range h.gateways("any") {
-		withinASecond(t, "no canary", func() error {
+		waitForSpread(t, "no canary", func() error {
 			for range 20 {
 				if a := gateway.with("X-Organization-Id", unique("org")).post(t, chatPath, ask(canaryPair.first.named(), "hello")); servedBy(a) != canaryPair.first.name {
 					return fmt.Errorf("served by %s", servedBy(a))
@@ -182,7 +182,7 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	}
 	deprecate(object{})
 	for _, gateway := range gateways {
-		withinASecond(t, "the warning", func() error {
+		waitForSpread(t, "the warning", func() error {
 			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusOK || !strings.Contains(a.header.Get("X-Switchyard-Warning"), "use sandbox/sandbox") {
 				return fmt.Errorf("status %d, headers %v", a.status, a.header)
 			}
@@ -191,7 +191,7 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	}
 	deprecate(object{"cutoff_date": "2026-01-01"})
 	for _, gateway := range gateways {
-		withinASecond(t, "the refusal", func() error {
+		waitForSpread(t, "the refusal", func() error {
 			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusBadRequest {
 				return fmt.Errorf("status %d, want 400", a.status)
 			}
@@ -248,7 +248,7 @@ func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 		gateways[0].post(t, chatPath, ask(failingVendor.named(), "hello", object{"allow_substitution": false}))
 	}
 	for _, gateway := range gateways {
-		waitFor(t, 5*time.Second, "the vendor is down", func() error {
+		waitFor(t, waitTimeout, "the vendor is down", func() error {
 			if f := status(gateway); f.vendor(failingVendor.name) != "down" || !strings.HasPrefix(f.Status, "vendor_") || f.Since == "" || !strings.Contains(f.Summary, failingVendor.name) {
 				return fmt.Errorf("fleet status %+v", f)
 			}

@@ -86,7 +86,7 @@ func TestSignals(t *testing.T) {
 			}
 			for _, signal := range tt.signals[1:] {
 				// The process may not have released the first signal's handler yet.
-				testkit.Wait(t, patience, "the end of the process", func() error { return p.ended(signal) })
+				testkit.Wait(t, "the end of the process", func() error { return p.ended(signal) })
 			}
 			err := <-p.end
 			exited, ok := errors.AsType[*exec.ExitError](err)

@@ -57,7 +57,7 @@ func TestReaderAwaitsAnnouncedWrites(t *testing.T) {
 		WHERE query LIKE '%FROM pg_locks AS l%' AND application_name = $1 AND query_start > $2 AND pid <> pg_backend_pid()`
 	for range 2 { // Once it has looked again, it has seen what it waits for.
 		since := testkit.Value[time.Time](t, pool, "SELECT clock_timestamp()")
-		testkit.Wait(t, 10*time.Second, "the reader looks", func() error {
+		testkit.Wait(t, "the reader looks", func() error {
 			if testkit.Value[int](t, pool, looking, t.Name(), since) == 0 {
 				return errors.New("it does not")
 			}

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
@@ -174,7 +173,7 @@ func TestMigrateAfterADeadlock(t *testing.T) {
 		return err
 	})
 	const waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'item1'::regclass AND NOT granted"
-	testkit.Wait(t, 10*time.Second, "the migration waits for item1", func() error {
+	testkit.Wait(t, "the migration waits for item1", func() error {
 		if testkit.Value[int](t, pool, waiting) == 0 {
 			return errors.New("it does not")
 		}

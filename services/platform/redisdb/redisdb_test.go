@@ -174,7 +174,7 @@ func TestClusterModeIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Wait() }) // The test's context ends it.
-	testkit.Wait(t, 10*time.Second, "the log of a server in cluster mode", func() error {
+	testkit.Wait(t, "the log of a server in cluster mode", func() error {
 		if got := open("redis://" + address); strings.Count(got, "cluster mode") != 1 {
 			return errors.New(got)
 		}

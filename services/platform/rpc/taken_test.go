@@ -107,7 +107,7 @@ func TestDrainWaitsForTakenConnections(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- runner.Run(ctx) }()
 	var conn net.Conn
-	testkit.Wait(t, 5*time.Second, "the listener", func() (err error) {
+	testkit.Wait(t, "the listener", func() (err error) {
 		conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 		return err
 	})

@@ -5,12 +5,21 @@ import (
 	"time"
 )
 
-// pause is the interval between two checks of Wait.
-const pause = 5 * time.Millisecond
+const (
+	// pause is the interval between two checks of Wait.
+	pause = 5 * time.Millisecond
+	// longest is how long Wait waits. Only a test that fails waits for so long, so it says nothing of how fast a machine is.
+	longest = 2 * time.Minute
+)
 
-// Wait calls check until it returns nil. It fails the test with the last error if that takes longer than the limit or
-// if the test's context ends.
-func Wait(tb testing.TB, limit time.Duration, what string, check func() error) {
+// Wait calls check until it returns nil. It fails the test with the last error if that takes two minutes or if the test's
+// context ends.
+func Wait(tb testing.TB, what string, check func() error) {
+	tb.Helper()
+	wait(tb, longest, what, check)
+}
+
+func wait(tb testing.TB, limit time.Duration, what string, check func() error) {
 	tb.Helper()
 	end := time.NewTimer(limit)
 	defer end.Stop()

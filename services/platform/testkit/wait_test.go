@@ -4,14 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestWait(t *testing.T) {
 	looks := 0
 	r := record(t, func(tb testing.TB) {
 		tb.Helper()
-		Wait(tb, time.Minute, "the third look", func() error {
+		Wait(tb, "the third look", func() error {
 			if looks++; looks < 3 {
 				return errors.New("not yet")
 			}
@@ -23,7 +22,7 @@ func TestWait(t *testing.T) {
 	}
 	r = record(t, func(tb testing.TB) {
 		tb.Helper()
-		Wait(tb, 2*pause, "what never comes", func() error { return errors.New("the last objection") })
+		wait(tb, 2*pause, "what never comes", func() error { return errors.New("the last objection") })
 	})
 	if said := r.said.String(); !r.failed || !strings.Contains(said, "what never comes: not within 10ms: the last objection") {
 		t.Errorf("failed %t: %q", r.failed, said)

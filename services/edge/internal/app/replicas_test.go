@@ -63,7 +63,7 @@ func TestServiceTokensAreReloaded(t *testing.T) {
 			}
 		}
 	}
-	testkit.Wait(t, 30*time.Second, "the old token is refused", func() error {
+	testkit.Wait(t, "the old token is refused", func() error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, x.url+"/admin/v1/usage", nil)
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func TestControl(t *testing.T) {
 	if status, err := x.chat(t.Context(), key); status != http.StatusOK {
 		t.Errorf("a customer without the control: %d, %v", status, err)
 	}
-	testkit.Wait(t, 30*time.Second, "503 for operators", func() error { // A connection to it may break first.
+	testkit.Wait(t, "503 for operators", func() error { // A connection to it may break first.
 		if status := operator(http.MethodGet, "/admin/v1/keys"); status != http.StatusServiceUnavailable {
 			return fmt.Errorf("status %d", status)
 		}

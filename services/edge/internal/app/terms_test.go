@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -83,7 +82,7 @@ func TestTermsReachEveryReplica(t *testing.T) {
 			f.command(t, append([]string{"keys", "terms", key.ID}, step.args...)...)
 		}
 		for _, x := range replicas {
-			testkit.Wait(t, 30*time.Second, "the terms at the service", func() error { // the bound is proved in apikey, in bubble time
+			testkit.Wait(t, "the terms at the service", func() error { // the bound is proved in apikey, in bubble time
 				status, err := x.chat(t.Context(), key.Key, "X-Key-Terms", `{"key":"forged"}`)
 				if err != nil || status != http.StatusOK {
 					return fmt.Errorf("status %d: %w", status, err)

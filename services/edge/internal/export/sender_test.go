@@ -386,7 +386,7 @@ func TestWorkerEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	testkit.Wait(t, time.Minute, "three collections", func() error {
+	testkit.Wait(t, "three collections", func() error {
 		store.mu.Lock()
 		defer store.mu.Unlock()
 		if store.collects < 6 { // recent hours and a chunk of older ones, each time

@@ -103,7 +103,7 @@ func TestDispatchersLoseNothing(t *testing.T) {
 	for range 2 {
 		replicas.Go(func() error { return d.dispatch(ctx, t, pool) })
 	}
-	testkit.Wait(t, time.Minute, "the organizations whose events can be recorded", func() error {
+	testkit.Wait(t, "the organizations whose events can be recorded", func() error {
 		const waiting = `SELECT count(*) FROM (VALUES ('busy', '61'), ('calm', '66')) AS w (organization_id, cursor)
 			WHERE NOT EXISTS (SELECT FROM alert_progress AS p
 				WHERE p.organization_id = w.organization_id AND p.cursor = w.cursor AND p.due_at IS NULL)`

@@ -142,7 +142,7 @@ func TestInformersLoseNothing(t *testing.T) {
 	}
 	await := func(state string, want int) {
 		t.Helper()
-		testkit.Wait(t, time.Minute, "the notices that are "+state, func() error {
+		testkit.Wait(t, "the notices that are "+state, func() error {
 			if got := testkit.Value[int](t, pool, "SELECT count(*) FROM approval_notice WHERE state = '"+state+"'"); got != want {
 				return fmt.Errorf("%d, want %d", got, want)
 			}

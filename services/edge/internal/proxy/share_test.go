@@ -104,7 +104,7 @@ func TestShareOfBodies(t *testing.T) {
 	for range 8 {
 		slow = append(slow, begin(t, base, "slow", 300<<10))
 	}
-	testkit.Wait(t, 10*time.Second, "the share to be used up", func() error {
+	testkit.Wait(t, "the share to be used up", func() error {
 		status, header := postAs(t, base, "slow", 1<<20)
 		if status != http.StatusTooManyRequests {
 			return fmt.Errorf("status %d", status)
@@ -122,7 +122,7 @@ func TestShareOfBodies(t *testing.T) {
 	for _, conn := range slow {
 		_ = conn.Close()
 	}
-	testkit.Wait(t, 10*time.Second, "the share to be free", func() error {
+	testkit.Wait(t, "the share to be free", func() error {
 		if status, _ := postAs(t, base, "slow", 1<<20); status != http.StatusOK {
 			return fmt.Errorf("status %d", status)
 		}
@@ -137,7 +137,7 @@ func TestBodyMemory(t *testing.T) {
 	for i := range 4 {
 		slow = append(slow, begin(t, base, fmt.Sprint("slow-", i), 600<<10))
 	}
-	testkit.Wait(t, 10*time.Second, "the memory to be used up", func() error {
+	testkit.Wait(t, "the memory to be used up", func() error {
 		if status, _ := postAs(t, base, "other", 1<<20); status != http.StatusServiceUnavailable {
 			return fmt.Errorf("status %d", status)
 		}
@@ -149,7 +149,7 @@ func TestBodyMemory(t *testing.T) {
 	for _, conn := range slow {
 		_ = conn.Close()
 	}
-	testkit.Wait(t, 10*time.Second, "the memory to be free", func() error {
+	testkit.Wait(t, "the memory to be free", func() error {
 		if status, _ := postAs(t, base, "other", 1<<20); status != http.StatusOK {
 			return fmt.Errorf("status %d", status)
 		}

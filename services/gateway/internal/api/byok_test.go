@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/gateway/internal/governance/audit"
@@ -46,7 +45,7 @@ func (b *bench) sealed(tb testing.TB, organization, provider, key string) string
 // follows waits until the replica has a change.
 func (b *bench) follows(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	testkit.Wait(tb, time.Second, what, func() error {
+	testkit.Wait(tb, what, func() error {
 		if !holds() {
 			return errors.New("not followed")
 		}

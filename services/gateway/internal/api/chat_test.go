@@ -139,7 +139,7 @@ func TestCallerLeavesStream(t *testing.T) {
 
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
-	testkit.Wait(t, 10*time.Second, "it comes true", func() error {
+	testkit.Wait(t, "it comes true", func() error {
 		if !holds() {
 			return errors.New("it doesn't")
 		}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -170,7 +169,7 @@ func TestRelayedCalls(t *testing.T) {
 // record returns the usage record of a request. Writes to other databases of the server hold the feed back.
 func (b *bench) record(tb testing.TB, id string) (record map[string]any) {
 	tb.Helper()
-	testkit.Wait(tb, 10*time.Second, "the usage record of "+id, func() error {
+	testkit.Wait(tb, "the usage record of "+id, func() error {
 		var page struct{ Records []map[string]any }
 		if err := json.Unmarshal([]byte(b.get(tb, "/v1/usage?limit=200", "ops").body), &page); err != nil {
 			return err

@@ -58,7 +58,7 @@ func (b *bench) audited(tb testing.TB, subject string) string {
 // until polls until objection returns an empty text.
 func until(tb testing.TB, objection func() string) {
 	tb.Helper()
-	testkit.Wait(tb, 5*time.Second, "what was set is followed", func() error {
+	testkit.Wait(tb, "what was set is followed", func() error {
 		if text := objection(); text != "" {
 			return errors.New(text)
 		}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -42,7 +41,7 @@ func TestSocketServesRequests(t *testing.T) {
 		t.Errorf("%d request ids, want 3", n)
 	}
 	_ = c.Close(websocket.StatusNormalClosure, "")
-	testkit.Wait(t, 5*time.Second, "the log lines", func() error {
+	testkit.Wait(t, "the log lines", func() error {
 		log := b.log.String()
 		calls := strings.Count(log, `"connection":"req-test"`)
 		if calls != 3 || !strings.Contains(log, `"websocket_code":1000`) || !strings.Contains(log, `"messages":3`) {

@@ -73,7 +73,7 @@ func TestServeDrains(t *testing.T) {
 		defer close(stopped)
 		stop()
 	}()
-	testkit.Wait(t, patience, "not ready any more", func() error {
+	testkit.Wait(t, "not ready any more", func() error {
 		if get(t, base+"/health/ready") == http.StatusOK {
 			return errors.New("still ready")
 		}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/migrations"
@@ -132,7 +131,7 @@ func TestReloadReachesEveryReplica(t *testing.T) {
 		dir.write(t, name, fresh)
 	}
 	reload(http.StatusOK)
-	testkit.Wait(t, time.Second, "the other replica has the model", serves(bases[1], http.StatusOK))
+	testkit.Wait(t, "the other replica has the model", serves(bases[1], http.StatusOK))
 
 	// A policy that the replica asked to reload refuses reaches no replica.
 	dir.write(t, names[0], "\tbad")
@@ -152,15 +151,15 @@ func TestReloadReachesEveryReplica(t *testing.T) {
 		t.Error(err)
 	}
 	for _, base := range bases {
-		testkit.Wait(t, patience, "both report it", func() error { return policies(t, base, 2, policyRefused) })
+		testkit.Wait(t, "both report it", func() error { return policies(t, base, 2, policyRefused) })
 	}
 	if err := serves(bases[1], http.StatusOK)(); err != nil {
 		t.Errorf("a replica whose files are bad: %v", err)
 	}
 	dir.write(t, names[1], smallPolicy)
-	testkit.Wait(t, patience, "it follows when its files are good", serves(bases[1], http.StatusNotFound))
+	testkit.Wait(t, "it follows when its files are good", serves(bases[1], http.StatusNotFound))
 	for _, base := range bases {
-		testkit.Wait(t, patience, "all is well", func() error { return policies(t, base, 1, "") })
+		testkit.Wait(t, "all is well", func() error { return policies(t, base, 1, "") })
 	}
 }
 

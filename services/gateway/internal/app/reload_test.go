@@ -98,7 +98,7 @@ func TestReload(t *testing.T) {
 		t.Error("the new provider is not there, or in a fleet from before")
 	}
 	dir.write(t, "more.key", "sk-more")
-	testkit.Wait(t, patience, "the key of the new provider", func() error { // The file is checked ten times a second.
+	testkit.Wait(t, "the key of the new provider", func() error { // The file is checked ten times a second.
 		key, err := f.fleet().Keys.Resolve(t.Context(), keyring.Scope{}, "more")
 		if err == nil && key[0].Key.Reveal() != "sk-more" {
 			err = errors.New("another key")
@@ -239,7 +239,7 @@ func TestReloadBySignal(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Wait(t, patience, "the model is known", func() error {
+	testkit.Wait(t, "the model is known", func() error {
 		status, text, err := post(t.Context(), base+"/v1/llm/chat", request)
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("%d: %s", status, text)
@@ -247,9 +247,6 @@ func TestReloadBySignal(t *testing.T) {
 		return err
 	})
 }
-
-// patience bounds the waits of these tests.
-const patience = 20 * time.Second
 
 // serve runs the service until stop is called, and waits until it is ready. Another process on this machine may take
 // its ports before it listens: then it takes others.
@@ -281,7 +278,7 @@ func serve(t *testing.T, cfg Config) (base string, stop func()) {
 // ready waits until a service is ready and returns the error of one that has ended.
 func ready(t *testing.T, base string, ended <-chan error) (err error) {
 	t.Helper()
-	testkit.Wait(t, patience, "ready", func() error {
+	testkit.Wait(t, "ready", func() error {
 		select {
 		case err = <-ended:
 			if err == nil {

@@ -47,7 +47,7 @@ func (b *books) compare(t *testing.T) {
 	t.Helper()
 	h := postgres.NewHouseEvents(b.pool)
 	last := testkit.Value[string](t, b.pool, "SELECT txid::text || ' ' || seq FROM ledger_entry ORDER BY ledger_entry.txid DESC, seq DESC LIMIT 1")
-	testkit.Wait(t, 30*time.Second, "the comparison of budgets", func() error {
+	testkit.Wait(t, "the comparison of budgets", func() error {
 		if _, err := h.Compare(t.Context(), 3); err != nil {
 			return err
 		}

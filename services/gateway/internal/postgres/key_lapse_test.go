@@ -95,7 +95,7 @@ func (b *books) await(t *testing.T, waiting int) {
 	t.Helper()
 	const query = `SELECT count(*) FROM pg_locks
 		WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
-	testkit.Wait(t, 10*time.Second, "transactions wait", func() error {
+	testkit.Wait(t, "transactions wait", func() error {
 		if n := testkit.Value[int](t, b.pool, query); n != waiting {
 			return fmt.Errorf("%d wait, want %d", n, waiting)
 		}

@@ -85,7 +85,7 @@ func TestAppend(t *testing.T) {
 		t.Errorf("%d rows, want 3 and 27", n)
 	}
 	var got ledger.Entry
-	testkit.Wait(t, 30*time.Second, "the feed shows the first row", func() error { // Transactions of other tests delay it.
+	testkit.Wait(t, "the feed shows the first row", func() error { // Transactions of other tests delay it.
 		records, err := store.List(t.Context(), ledger.Filter{}, ledger.Position{}, 1)
 		if err != nil {
 			return err

@@ -85,7 +85,7 @@ func FuzzGrantOf(f *testing.F) {
 func TestQuotasAgreeWithMemory(t *testing.T) {
 	stores := [2]quota.Store{NewQuotas(testkit.Redis(t)), &quota.Memory{}}
 	var epochs [2]string
-	testkit.Wait(t, 10*time.Second, "both are trusted", func() error {
+	testkit.Wait(t, "both are trusted", func() error {
 		for i, s := range stores {
 			v, err := s.Exchange(t.Context(), quota.Report{Replica: "a", Epoch: epochs[i], Candidate: "first", Replayed: true})
 			if epochs[i] = v.Epoch; err != nil || !v.Trusted {
@@ -275,7 +275,7 @@ func BenchmarkQuotas(b *testing.B) {
 		b.Run(strconv.Itoa(alternatives), func(b *testing.B) {
 			store := NewQuotas(testkit.Redis(b))
 			report := quota.Report{Replica: "a", Candidate: "first", Replayed: true}
-			testkit.Wait(b, 10*time.Second, "the books are trusted", func() error {
+			testkit.Wait(b, "the books are trusted", func() error {
 				v, err := store.Exchange(b.Context(), report)
 				if report.Epoch = v.Epoch; err != nil || !v.Trusted {
 					return fmt.Errorf("trusted %t, %w", v.Trusted, err)

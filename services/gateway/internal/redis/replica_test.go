@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/mcp/answer"
 	"switchyard.dev/services/gateway/internal/mcp/session"
@@ -35,7 +34,7 @@ func TestReplicas(t *testing.T) {
 		}
 		got <- string(result)
 	})
-	testkit.Wait(t, 20*time.Second, "the answer", func() error {
+	testkit.Wait(t, "the answer", func() error {
 		if err := b.Take(t.Context(), s, &wire.Message{ID: q.ID, Result: json.RawMessage(`{"action":"accept"}`)}); err != nil {
 			return err
 		}

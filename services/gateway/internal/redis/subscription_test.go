@@ -98,7 +98,7 @@ func TestSubscriptionsChange(t *testing.T) {
 		"s 2": func(of subscription.Session) error { return s.Remove(t.Context(), of, "u") },
 	} {
 		of := subscription.Session{Organization: "acme a", ID: id}
-		testkit.Wait(t, 20*time.Second, "the notice", func() error {
+		testkit.Wait(t, "the notice", func() error {
 			if err := change(of); err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (b *bench) raw(t *testing.T) (net.Conn, *bufio.Reader) {
 
 func (b *bench) awaitStreams(t *testing.T, want int) {
 	t.Helper()
-	testkit.Wait(t, sse.WriteTime+5*time.Second, "streams", func() error {
+	testkit.Wait(t, "streams", func() error {
 		if n := b.feed.Streams(); n != want {
 			return fmt.Errorf("%d are open, want %d", n, want)
 		}
@@ -56,7 +56,7 @@ func (b *bench) awaitStreams(t *testing.T, want int) {
 // awaitLines waits until so many calls of streams are in the log.
 func (b *bench) awaitLines(t *testing.T, want int) {
 	t.Helper()
-	testkit.Wait(t, 5*time.Second, "lines of streams", func() error {
+	testkit.Wait(t, "lines of streams", func() error {
 		if n := strings.Count(b.log.String(), "InboxService/StreamNotifications"); n != want {
 			return fmt.Errorf("%d, want %d", n, want)
 		}
@@ -102,7 +102,7 @@ func TestLeavingFreesAll(t *testing.T) {
 	b.raw(t) // so that all is there that the first one brings
 	goroutines := func(most int) {
 		t.Helper()
-		testkit.Wait(t, 5*time.Second, "goroutines", func() error {
+		testkit.Wait(t, "goroutines", func() error {
 			if n := runtime.NumGoroutine(); n > most {
 				return fmt.Errorf("%d, want %d", n, most)
 			}

@@ -105,7 +105,7 @@ func TestWire(t *testing.T) {
 					t.Errorf("no %q in %s", line, head)
 				}
 			}
-			testkit.Wait(t, 5*time.Second, "the watcher's end", func() error {
+			testkit.Wait(t, "the watcher's end", func() error {
 				if n := gone.Load(); n != 1 {
 					return fmt.Errorf("called %d times", n)
 				}

@@ -31,7 +31,7 @@ func TestAFailureRollsAllBack(t *testing.T) {
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow"); n != 0 {
 		t.Errorf("%d flows stayed", n)
 	}
-	testkit.Wait(t, 10*time.Second, "no transaction is open", func() error { // The server sees a moment later that the pool closed one.
+	testkit.Wait(t, "no transaction is open", func() error { // The server sees a moment later that the pool closed one.
 		if n := testkit.Value[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND application_name = current_setting('application_name')"); n != 0 {
 			return fmt.Errorf("%d are open", n)
 		}

@@ -123,7 +123,7 @@ func twins(t *testing.T) (a, b *httptest.Server, s *tools, k *kept) {
 			s = its
 		}
 	}
-	testkit.Wait(t, 10*time.Second, "the replicas", func() error {
+	testkit.Wait(t, "the replicas", func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.to) < len(replicas) {

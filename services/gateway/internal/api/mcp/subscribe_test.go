@@ -155,7 +155,7 @@ func TestOfficialClientSubscribes(t *testing.T) {
 	}
 	received := func(uri string, want bool) {
 		t.Helper()
-		testkit.Wait(t, 20*time.Second, "notices of "+uri, func() error {
+		testkit.Wait(t, "notices of "+uri, func() error {
 			for len(updated) > 0 {
 				<-updated
 			}
@@ -199,7 +199,7 @@ func TestOfficialClientSubscribes(t *testing.T) {
 	if err := session.Close(); err != nil {
 		t.Error(err)
 	}
-	testkit.Wait(t, 20*time.Second, "the end of the streams", func() error {
+	testkit.Wait(t, "the end of the streams", func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if len(w.streams) > 0 {

@@ -215,7 +215,7 @@ func TestLimits(t *testing.T) {
 	w.answer = func(context.Context, *upstream.Call) (upstream.Result, error) {
 		return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{}`)}, nil
 	}
-	testkit.Wait(t, time.Minute, "the place of the first", func() error {
+	testkit.Wait(t, "the place of the first", func() error {
 		_, err := c.Call(t.Context(), request(read, ""))
 		return err
 	})

@@ -175,7 +175,7 @@ func TestLocalCommandThatEnds(t *testing.T) {
 	if e, ok := errors.AsType[*upstream.Error](err); !ok || e.Cause != upstream.CauseUnreachable || !e.Sent {
 		t.Fatalf("%+v", err)
 	}
-	testkit.Wait(t, 20*time.Second, "the restart", func() error {
+	testkit.Wait(t, "the restart", func() error {
 		_, err := c.Call(t.Context(), server, &upstream.Call{Tool: "echo"})
 		if e, ok := errors.AsType[*upstream.Error](err); ok && (e.Sent || e.RetryAfter > 30*time.Second) {
 			t.Fatalf("%+v", err)
@@ -246,7 +246,7 @@ func TestLocalCommandsEndWithTheClient(t *testing.T) {
 	go func() { ended <- c.Run(ctx) }()
 	server := &toolserver.Server{ID: "tools", Command: "local"}
 	pid := ""
-	testkit.Wait(t, 20*time.Second, "the start", func() error {
+	testkit.Wait(t, "the start", func() error {
 		result, err := c.Call(t.Context(), server, &upstream.Call{Tool: "child"})
 		if err == nil {
 			pid = text(t, result, err)
@@ -257,7 +257,7 @@ func TestLocalCommandsEndWithTheClient(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	testkit.Wait(t, 10*time.Second, "the end of the child", func() error {
+	testkit.Wait(t, "the end of the child", func() error {
 		state, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 		if err == nil && !strings.Contains(string(state), ") Z ") {
 			return fmt.Errorf("it still runs: %s", state)

@@ -248,7 +248,7 @@ func TestCancellationOfTheSDK(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			before := sdk.calls.Load()
 			go func() {
-				testkit.Wait(t, 10*time.Second, "the call", func() error {
+				testkit.Wait(t, "the call", func() error {
 					if sdk.calls.Load() == before {
 						return errors.New("not yet")
 					}

@@ -130,7 +130,7 @@ func TestSubscribe(t *testing.T) {
 	if e, ok := errors.AsType[*upstream.Error](err); !ok || e.Cause != upstream.CauseCanceled || !slices.Equal(got, []string{"[a:b c:d]", "a:b", "a:b/c", "c:d"}) || changed.Load() != 1 {
 		t.Errorf("%v, %v, %d changes", got, err, changed.Load())
 	}
-	testkit.Wait(t, 10*time.Second, "the end of the session", func() error {
+	testkit.Wait(t, "the end of the session", func() error {
 		if noted := s.noted(); !slices.Contains(noted, "s2 DELETE") {
 			return fmt.Errorf("%v", noted)
 		}

@@ -71,7 +71,7 @@ type books struct {
 // begin waits until the books are trusted; all replicas replay.
 func (b *books) begin(replicas ...string) {
 	b.t.Helper()
-	testkit.Wait(b.t, 10*time.Second, "the books are trusted", func() error {
+	testkit.Wait(b.t, "the books are trusted", func() error {
 		trusted := true
 		for _, replica := range replicas {
 			trusted = b.report(replica, quota.Report{Replayed: true}).Trusted && trusted
@@ -227,7 +227,7 @@ func testConcurrent(b *books) {
 	b.report("a", quota.Report{Holds: []quota.Hold{{Subject: "x/1", ID: first}}})
 	granted(t, "after the first has ended", b.request(nil, one(booking("x/1", limit, 0))), 0)
 	b.report("a", quota.Report{Holds: []quota.Hold{{Subject: "x/1", ID: second, For: 50 * time.Millisecond}}})
-	testkit.Wait(t, 5*time.Second, "a call that is not renewed ends", func() error {
+	testkit.Wait(t, "a call that is not renewed ends", func() error {
 		if g := b.request(nil, one(booking("x/1", limit, 0))); g.Alternative != 0 {
 			return errors.New("refused")
 		}
@@ -443,7 +443,7 @@ func testMissing(b *books) {
 	b.calls++
 	b.report("a", quota.Report{Members: []string{"a", "gone"}})
 	since := time.Now()
-	testkit.Wait(t, 10*time.Second, "the time to gather is over", func() error {
+	testkit.Wait(t, "the time to gather is over", func() error {
 		if b.report("a", quota.Report{Replayed: true}).Trusted {
 			t.Fatal("trusted without a member")
 		}
