@@ -2,9 +2,11 @@ package testkit
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 	"testing"
 
@@ -12,16 +14,33 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// FreeAddress returns a host:port on loopback on which no process listens. Another process may take it before the test
-// does.
+// Free ports are taken from below the range in which systems place outgoing connections (32768 and up) and the local
+// stack's own (20000 and up), so that on a busy machine no other process gets one before the test listens on it.
+const lowestPort, ports = 10_000, 10_000
+
+// nextPort is the port to try next. Processes that run at the same time begin at different ones.
+var nextPort = struct {
+	sync.Mutex
+
+	number int
+}{number: os.Getpid() * 100 % ports}
+
+// FreeAddress returns a host:port on loopback on which no process listens. It returns the same one again only after
+// thousands of others.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
-	listener := listen(tb)
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		tb.Fatal(err)
+	nextPort.Lock()
+	defer nextPort.Unlock()
+	for range ports {
+		address := fmt.Sprint("127.0.0.1:", lowestPort+nextPort.number)
+		nextPort.number = (nextPort.number + 1) % ports
+		if listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
 	}
-	return address
+	tb.Fatal("no port of loopback is free")
+	return ""
 }
 
 func listen(tb testing.TB) net.Listener {

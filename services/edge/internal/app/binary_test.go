@@ -102,6 +102,7 @@ type replica struct {
 	url     string
 	metrics string // base URL of the metrics' listener
 	process *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
 }
 
 // start runs a replica of serve until the test ends and waits until it is ready.
@@ -129,25 +130,35 @@ func (f *fleet) run(t *testing.T, x *replica, settings ...string) *replica {
 	if err := x.process.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { x.kill() })
-	for {
-		answer, err := http.Get(x.url + "/health/ready")
-		if err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return x
-			}
+	x.ended = make(chan struct{})
+	go func() {
+		_ = x.process.Wait()
+		close(x.ended)
+	}()
+	t.Cleanup(x.kill)
+	client := &http.Client{Timeout: 5 * time.Second}
+	testkit.Wait(t, "a replica is ready", func() error {
+		select {
+		case <-x.ended:
+			t.Fatalf("a replica ended before it was ready:\n%s", f.logs.String())
+		default:
 		}
-		if t.Context().Err() != nil {
-			t.Fatal("not ready")
+		answer, err := client.Get(x.url + "/health/ready")
+		if err != nil {
+			return err
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		defer func() { _ = answer.Body.Close() }()
+		if answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", answer.StatusCode)
+		}
+		return nil
+	})
+	return x
 }
 
 func (x *replica) kill() {
 	_ = x.process.Process.Kill()
-	_ = x.process.Wait()
+	<-x.ended
 }
 
 // chat makes a call with further headers (name, value, …) and reports whether its answer came whole.
