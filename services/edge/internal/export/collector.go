@@ -11,6 +11,7 @@ const (
 	// recent are the hours that each round collects; older ones take turns, chunk by chunk.
 	recent = 3 * time.Hour
 	chunk  = 6 * time.Hour
+	chunks = int((Window - recent) / chunk)
 	// Window is how old an hour may be whose late counts are still exported. Stripe takes events of 35 days.
 	Window = 34 * 24 * time.Hour
 	// Kept is how long growths are kept, and refusals and finished back-fills, too. It is more than Window: an hour that
@@ -25,8 +26,16 @@ type Collector struct {
 	store  Store
 	holder string
 	lease  time.Duration
+	every  time.Duration
 
-	turn int // which chunk of old hours is next
+	// turn says which chunk of old hours is next. It begins with the time, so that processes that end early don't all
+	// collect the same chunks.
+	turn  int
+	begun bool
+}
+
+func newCollector(o Options) *Collector {
+	return &Collector{store: o.Store, holder: o.Holder, lease: o.Settings.Lease, every: o.Settings.Every}
 }
 
 // Round collects the growth of recent hours and of one chunk of older ones, if this process has the lease. Counts that
@@ -36,6 +45,9 @@ func (c *Collector) Round(ctx context.Context) error {
 	fence, held, err := c.store.Lease(ctx, "collector", c.holder, c.lease)
 	if err != nil || !held {
 		return err
+	}
+	if !c.begun {
+		c.turn, c.begun = int(now.UnixNano()/int64(c.every))%chunks, true
 	}
 	older := olderHours(now, c.turn)
 	c.turn++
@@ -59,7 +71,6 @@ func recentHours(now time.Time) span {
 
 // olderHours returns the chunk of older hours of a turn: from the newest to the oldest of the window, then again.
 func olderHours(now time.Time, turn int) span {
-	const chunks = int((Window - recent) / chunk)
 	to := now.Truncate(time.Hour).Add(-recent - time.Duration(turn%chunks)*chunk)
 	return span{to.Add(-chunk), to}
 }

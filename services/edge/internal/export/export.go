@@ -138,6 +138,25 @@ type Progress struct {
 	Page    Page
 	Taken   []Event
 	Refused []Refusal
+	// Last is one of Taken; zero if there is none.
+	Last LastTaken
+}
+
+// LastTaken is an event that a destination took.
+type LastTaken struct {
+	Event Event
+	// SentAt is when the event was first sent, zero for no event.
+	SentAt time.Time
+	// Account is the Destination.account that took it.
+	Account string
+}
+
+// add adds what a destination decided on events that were first sent at a time.
+func (p *Progress) add(done settlement, d Destination, sentAt time.Time) {
+	p.Taken, p.Refused = append(p.Taken, done.taken...), append(p.Refused, done.refused...)
+	if len(done.taken) > 0 {
+		p.Last = LastTaken{done.taken[0], sentAt, d.account()}
+	}
 }
 
 // identifiers returns the events' identifiers.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -164,6 +165,21 @@ func TestBatchThatIsLostOnce(t *testing.T) {
 	}
 }
 
+// runFor runs a worker for a time.
+func runFor(t *testing.T, life time.Duration, store Store, counts Pager, d Destination, server http.RoundTripper) {
+	t.Helper()
+	w := NewWorker(Options{
+		Settings: Settings{Every: time.Minute, Lease: 30 * time.Second, Destinations: []Destination{d}},
+		Store:    store, Pagers: map[Source]Pager{Counts: counts},
+		Client: &http.Client{Transport: server}, Holder: "me", Recorder: noRecorder{}, Log: testkit.Logger(t),
+	})
+	ctx, stop := context.WithTimeout(t.Context(), life)
+	defer stop()
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // If a send ends for a reason that says nothing of the events, none of them fails alone.
 func TestFailuresOfOtherKinds(t *testing.T) {
 	for name, end := range map[string]func(stop func()) error{
@@ -186,20 +202,23 @@ func TestFailuresOfOtherKinds(t *testing.T) {
 }
 
 // A worker sets aside exactly the events that its destination loses alone, and gets on with all others. An outage sets
-// nothing aside, however long it is.
+// nothing aside, however long it is. Restarts change none of this.
 func TestWorkerGetsPastEventsLostAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bad    func(i int) bool
 		outage time.Duration
 		within time.Duration // by when all is sent
+		life   time.Duration // of a process; 0 if it doesn't end before
 	}{
-		"one event":                {func(i int) bool { return i == 49 }, 0, 90 * time.Minute},
-		"two events of a customer": {func(i int) bool { return i == 40 || i == 45 }, 0, 90 * time.Minute},
-		"one of each page":         {func(i int) bool { return i%100 == 7 }, 0, 4 * time.Hour},
-		"a customer":               {func(i int) bool { return i%5 == 2 && i < 100 }, 0, 2 * time.Hour},
-		"all of a page":            {func(i int) bool { return i >= 100 && i < 200 }, 0, 5 * time.Hour},
-		"an outage":                {func(int) bool { return false }, 3 * time.Hour, 4 * time.Hour},
-		"an outage and one event":  {func(i int) bool { return i == 49 }, 3 * time.Hour, 5 * time.Hour},
+		"one event":                {func(i int) bool { return i == 49 }, 0, 90 * time.Minute, 0},
+		"two events of a customer": {func(i int) bool { return i == 40 || i == 45 }, 0, 90 * time.Minute, 0},
+		"one of each page":         {func(i int) bool { return i%100 == 7 }, 0, 4 * time.Hour, 0},
+		"a customer":               {func(i int) bool { return i%5 == 2 && i < 100 }, 0, 2 * time.Hour, 0},
+		"all of a page":            {func(i int) bool { return i >= 100 && i < 200 }, 0, 5 * time.Hour, 0},
+		"all of a page, restarts":  {func(i int) bool { return i >= 100 && i < 200 }, 0, 5 * time.Hour, 25 * time.Minute},
+		"an outage":                {func(int) bool { return false }, 3 * time.Hour, 4 * time.Hour, 0},
+		"an outage and one event":  {func(i int) bool { return i == 49 }, 3 * time.Hour, 5 * time.Hour, 0},
+		"an outage, restarts":      {func(int) bool { return false }, 3 * time.Hour, 4 * time.Hour, 25 * time.Minute},
 	} {
 		everyLoss(t, name, func(t *testing.T, d Destination, server *losing) {
 			t.Helper()
@@ -213,15 +232,8 @@ func TestWorkerGetsPastEventsLostAlone(t *testing.T) {
 				bad[events[i].Identifier] = tt.bad(i)
 			}
 			server.loses = func(id string) bool { return bad[id] || time.Since(begun) < tt.outage }
-			w := NewWorker(Options{
-				Settings: Settings{Every: time.Minute, Lease: 30 * time.Second, Destinations: []Destination{d}},
-				Store:    store, Pagers: map[Source]Pager{Counts: NewCountFeed(store)},
-				Client: &http.Client{Transport: server}, Holder: "me", Recorder: noRecorder{}, Log: testkit.Logger(t),
-			})
-			ctx, stop := context.WithTimeout(t.Context(), tt.within)
-			defer stop()
-			if err := w.Run(ctx); err != nil {
-				t.Fatal(err)
+			for left := tt.within; left > 0; left = tt.within - time.Since(begun) {
+				runFor(t, min(left, cmp.Or(tt.life, left)), store, NewCountFeed(store), d, server)
 			}
 			if c := store.cursor; c.Position != "300" {
 				t.Errorf("after %v it is at %q with %q since %v", tt.within, c.Position, c.Failure, c.FailingSince.Sub(begun))

@@ -27,9 +27,6 @@ type sender struct {
 	destination Destination
 	vendor      vendor
 	failures    int
-	// last is the event that the destination took last since this process began. lastSent is when it was first sent.
-	last     Event
-	lastSent time.Time
 }
 
 // run sends until ctx ends: page after page, then after the interval, after a failure later.
@@ -158,12 +155,9 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 		}
 	}
 	for len(events) > 0 {
-		n, aside := min(len(events), s.vendor.batch()), s.setsAside(ctx, c, settled, now)
+		n, aside := min(len(events), s.vendor.batch()), s.setsAside(ctx, c, slices.Concat(settled, p.Taken), now)
 		done, err := s.vendor.send(ctx, events[:n])
-		p.Taken, p.Refused = append(p.Taken, done.taken...), append(p.Refused, done.refused...)
-		if len(done.taken) > 0 {
-			s.last, s.lastSent = done.taken[0], cmp.Or(c.UnsureSince, now)
-		}
+		p.add(done, s.destination, cmp.Or(c.UnsureSince, now))
 		if aside && len(done.failing) > 0 {
 			why := "while the destination took other events"
 			p.Refused = append(p.Refused, uncertain(done.failing, "failed alone", c.UnsureSince, why)...)

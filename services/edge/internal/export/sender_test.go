@@ -27,8 +27,11 @@ type memory struct {
 	taken    bool // another has the lease
 	cursor   Cursor
 	refused  []Refusal
+	last     LastTaken
 	growths  []Growth
 	collects int
+	// collected holds the beginnings of the collected hours.
+	collected []time.Time
 }
 
 func (m *memory) Lease(context.Context, string, string, time.Duration) (int64, bool, error) {
@@ -37,10 +40,11 @@ func (m *memory) Lease(context.Context, string, string, time.Duration) (int64, b
 	return m.fence, !m.taken, nil
 }
 
-func (m *memory) Collect(context.Context, int64, time.Time, time.Time, time.Time) (int, error) {
+func (m *memory) Collect(_ context.Context, _ int64, from, _, _ time.Time) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.collects++
+	m.collected = append(m.collected, from)
 	return 0, nil
 }
 
@@ -74,8 +78,21 @@ func (m *memory) Advance(_ context.Context, fence int64, p Progress) error {
 	}
 	m.cursor.Position, m.cursor.Failure, m.cursor.Settled = p.Page.Next, "", nil
 	m.cursor.UnsureSince, m.cursor.FailingSince = time.Time{}, time.Time{}
-	m.refused = append(m.refused, p.Refused...)
+	m.keep(p)
 	return nil
+}
+
+func (m *memory) keep(p Progress) {
+	m.refused = append(m.refused, p.Refused...)
+	if !p.Last.SentAt.IsZero() {
+		m.last = p.Last
+	}
+}
+
+func (m *memory) LastTaken(context.Context, string) (LastTaken, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last, nil
 }
 
 func (m *memory) Begin(_ context.Context, _ int64, _ Cursor, at time.Time) error {
@@ -93,7 +110,7 @@ func (m *memory) Fail(_ context.Context, _ int64, p Progress, failure string) er
 	m.cursor.Failure, m.cursor.UnsureSince = failure, p.Cursor.UnsureSince
 	m.cursor.FailingSince = cmp.Or(m.cursor.FailingSince, p.Cursor.UnsureSince) // It knows no other time of the failure.
 	m.cursor.Settled = append(m.cursor.Settled, p.Settled()...)
-	m.refused = append(m.refused, p.Refused...)
+	m.keep(p)
 	return nil
 }
 

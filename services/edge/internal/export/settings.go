@@ -61,6 +61,9 @@ type Destination struct {
 	Meters map[string]string `yaml:"meters"`
 }
 
+// account returns where the destination's events go. Another account doesn't recognize what this one has.
+func (d Destination) account() string { return string(d.Kind) + " " + d.BaseURL }
+
 const (
 	maxDestinations = 16
 	maxMeters       = 64

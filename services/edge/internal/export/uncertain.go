@@ -17,7 +17,7 @@ func (s *sender) setsAside(ctx context.Context, c Cursor, settled []Event, now t
 	if !heldBack(c, s.destination.Kind, now) {
 		return false
 	}
-	known := s.known(ctx, c, settled, now)
+	known := s.known(ctx, settled, now)
 	if len(known) == 0 {
 		return false
 	}
@@ -25,13 +25,18 @@ func (s *sender) setsAside(ctx context.Context, c Cursor, settled []Event, now t
 	return err == nil && len(done.taken) > 0
 }
 
-// known returns events that the destination has taken and still recognizes: the page's, then the one that this process
-// sent last. It leaves out refused events, which could be taken now, so that a back-fill would send them once more.
-func (s *sender) known(ctx context.Context, c Cursor, settled []Event, now time.Time) []Event {
-	if !s.lastSent.IsZero() && !s.destination.Kind.forgets(s.lastSent, now) {
-		settled = append(slices.Clip(settled), s.last)
+// known returns events that the destination has taken and still recognizes: the page's, then the last one recorded. It
+// leaves out refused events, which could be taken now, so that a back-fill would send them once more.
+func (s *sender) known(ctx context.Context, settled []Event, now time.Time) []Event {
+	d := s.destination
+	last, err := s.Store.LastTaken(ctx, d.Name)
+	if err != nil {
+		return nil
 	}
-	refused, err := s.Store.Refused(ctx, c.Destination, identifiers(settled))
+	if !last.SentAt.IsZero() && last.Account == d.account() && !d.Kind.forgets(last.SentAt, now) {
+		settled = append(slices.Clip(settled), last.Event)
+	}
+	refused, err := s.Store.Refused(ctx, d.Name, identifiers(settled))
 	if err != nil {
 		return nil
 	}

@@ -80,3 +80,34 @@ func TestEventsThatFailAlone(t *testing.T) {
 		})
 	}
 }
+
+// If all events of a page fail alone, the event that the destination took last shows whether it is up. A process that has
+// just begun knows that event, too. An event that the destination may have forgotten, or that another account took, is
+// not sent.
+func TestEventThatShowsThatADestinationIsUp(t *testing.T) {
+	here := Destination{Name: "d", Kind: Stripe, Meters: map[string]string{"llm_requests": "calls"}}
+	for name, tt := range map[string]struct {
+		last  LastTaken
+		aside bool
+	}{
+		"none":            {LastTaken{}, false},
+		"an hour ago":     {LastTaken{Event{Identifier: "last"}, hour, here.account()}, true},
+		"forgotten":       {LastTaken{Event{Identifier: "last"}, hour.Add(-22 * time.Hour), here.account()}, false},
+		"another account": {LastTaken{Event{Identifier: "last"}, hour, "stripe https://elsewhere"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &memory{fence: 1}
+			store.fill(5)
+			v := &failsSome{fails: func(id string) bool { return id != "last" }, got: make(map[string]int)}
+			for _, at := range []time.Time{hour, hour.Add(time.Hour)} {
+				s := newSender(t, store, v)
+				s.destination = here
+				_, _ = s.round(t.Context(), at)
+				store.last = tt.last
+			}
+			if aside := len(store.refused) == 5; aside != tt.aside || v.got["last"] > 0 != tt.aside {
+				t.Errorf("%d of 5 events are set aside, the last was sent %d times; want %t", len(store.refused), v.got["last"], tt.aside)
+			}
+		})
+	}
+}

@@ -32,6 +32,8 @@ type Store interface {
 	// Fail records why a try failed, what was taken and refused in it, and p.Cursor.UnsureSince. It returns ErrFence
 	// without the lease.
 	Fail(ctx context.Context, fence int64, p Progress, failure string) error
+	// LastTaken returns the last Progress.Last of a destination, from before a restart and of other replicas, too.
+	LastTaken(ctx context.Context, destination string) (LastTaken, error)
 	// Refused returns the given identifiers whose events a destination refused.
 	Refused(ctx context.Context, destination string, identifiers []string) ([]string, error)
 	// Drop removes up to limit rows of each kind that are older than their limit.
@@ -68,7 +70,7 @@ type Worker struct {
 
 // NewWorker returns a Worker; the caller has to run it.
 func NewWorker(o Options) *Worker {
-	return &Worker{Options: o, collector: &Collector{store: o.Store, holder: o.Holder, lease: o.Settings.Lease}}
+	return &Worker{Options: o, collector: newCollector(o)}
 }
 
 // leaseShare is the part of a lease that a request may take, as a divisor. So if a vendor lets requests for some events

@@ -130,7 +130,7 @@ func (x *Exports) Advance(ctx context.Context, fence int64, p export.Progress) e
 		if err != nil {
 			return err
 		}
-		return recordRefusals(ctx, q, p)
+		return recordEvents(ctx, q, p)
 	})
 }
 
@@ -144,13 +144,19 @@ func (x *Exports) Fail(ctx context.Context, fence int64, p export.Progress, fail
 		if err != nil {
 			return err
 		}
-		return recordRefusals(ctx, q, p)
+		return recordEvents(ctx, q, p)
 	})
 }
 
-// recordRefusals adds the refusals, and removes the refusals of events that a back-fill has delivered.
-func recordRefusals(ctx context.Context, q *dbsql.Queries, p export.Progress) error {
+// recordEvents adds the refusals, removes the refusals of events that a back-fill has delivered, and keeps the event that
+// was taken last.
+func recordEvents(ctx context.Context, q *dbsql.Queries, p export.Progress) error {
 	c := p.Cursor
+	if !p.Last.SentAt.IsZero() {
+		if err := q.KeepLastTaken(ctx, lastTaken(c.Destination, p.Last)); err != nil {
+			return err
+		}
+	}
 	if len(p.Refused) > 0 {
 		if err := q.AddExportRefusals(ctx, refusals(c, p.Refused)); err != nil {
 			return err
@@ -177,6 +183,29 @@ func refusals(c export.Cursor, refused []export.Refusal) dbsql.AddExportRefusals
 		params.Reasons = append(params.Reasons, r.Reason)
 	}
 	return params
+}
+
+func lastTaken(destination string, l export.LastTaken) dbsql.KeepLastTakenParams {
+	return dbsql.KeepLastTakenParams{
+		Destination: destination, Account: l.Account, SentAt: l.SentAt, Identifier: l.Event.Identifier,
+		Source: string(l.Event.Source), OrganizationID: l.Event.Organization, Metric: l.Event.Metric,
+		Customer: l.Event.Customer, Name: l.Event.Name, Value: l.Event.Amount, OccurredAt: l.Event.At,
+	}
+}
+
+// LastTaken implements export.Store.
+func (x *Exports) LastTaken(ctx context.Context, destination string) (export.LastTaken, error) {
+	row, err := dbsql.New(x.pool).GetLastTaken(ctx, destination)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return export.LastTaken{}, nil
+	}
+	return export.LastTaken{
+		Event: export.Event{
+			Identifier: row.Identifier, Source: export.Source(row.Source), Organization: row.OrganizationID, Metric: row.Metric,
+			Customer: row.Customer, Name: row.Name, Amount: row.Value, At: row.OccurredAt.UTC(),
+		},
+		SentAt: row.SentAt.UTC(), Account: row.Account,
+	}, err
 }
 
 // Refused implements export.Store and export.Archive.

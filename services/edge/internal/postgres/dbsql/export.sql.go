@@ -308,6 +308,42 @@ func (q *Queries) FindExportRefusals(ctx context.Context, arg FindExportRefusals
 	return items, nil
 }
 
+const getLastTaken = `-- name: GetLastTaken :one
+SELECT l.account, l.sent_at, l.identifier, l.source, l.organization_id, l.metric, l.customer, l.name, l.value, l.occurred_at
+FROM export_last_taken AS l WHERE l.destination = $1
+`
+
+type GetLastTakenRow struct {
+	Account        string
+	SentAt         time.Time
+	Identifier     string
+	Source         string
+	OrganizationID string
+	Metric         string
+	Customer       string
+	Name           string
+	Value          string
+	OccurredAt     time.Time
+}
+
+func (q *Queries) GetLastTaken(ctx context.Context, destination string) (GetLastTakenRow, error) {
+	row := q.db.QueryRow(ctx, getLastTaken, destination)
+	var i GetLastTakenRow
+	err := row.Scan(
+		&i.Account,
+		&i.SentAt,
+		&i.Identifier,
+		&i.Source,
+		&i.OrganizationID,
+		&i.Metric,
+		&i.Customer,
+		&i.Name,
+		&i.Value,
+		&i.OccurredAt,
+	)
+	return i, err
+}
+
 const holdExportLease = `-- name: HoldExportLease :one
 SELECT EXISTS (SELECT 1 FROM export_lease AS l WHERE l.name = $1 AND l.fence = $2 FOR SHARE)::boolean AS held
 `
@@ -323,6 +359,45 @@ func (q *Queries) HoldExportLease(ctx context.Context, arg HoldExportLeaseParams
 	var held bool
 	err := row.Scan(&held)
 	return held, err
+}
+
+const keepLastTaken = `-- name: KeepLastTaken :exec
+INSERT INTO export_last_taken AS l (destination, account, sent_at, identifier, source, organization_id, metric, customer, name, value, occurred_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (destination) DO UPDATE SET account = excluded.account, sent_at = excluded.sent_at, identifier = excluded.identifier,
+    source = excluded.source, organization_id = excluded.organization_id, metric = excluded.metric, customer = excluded.customer,
+    name = excluded.name, value = excluded.value, occurred_at = excluded.occurred_at
+`
+
+type KeepLastTakenParams struct {
+	Destination    string
+	Account        string
+	SentAt         time.Time
+	Identifier     string
+	Source         string
+	OrganizationID string
+	Metric         string
+	Customer       string
+	Name           string
+	Value          string
+	OccurredAt     time.Time
+}
+
+func (q *Queries) KeepLastTaken(ctx context.Context, arg KeepLastTakenParams) error {
+	_, err := q.db.Exec(ctx, keepLastTaken,
+		arg.Destination,
+		arg.Account,
+		arg.SentAt,
+		arg.Identifier,
+		arg.Source,
+		arg.OrganizationID,
+		arg.Metric,
+		arg.Customer,
+		arg.Name,
+		arg.Value,
+		arg.OccurredAt,
+	)
+	return err
 }
 
 const listExportCounts = `-- name: ListExportCounts :many

@@ -74,6 +74,17 @@ UPDATE export_cursor AS c SET settled = c.settled || @settled::text[], unsure_si
     updated_at = now()
 WHERE c.id = @id;
 
+-- name: KeepLastTaken :exec
+INSERT INTO export_last_taken AS l (destination, account, sent_at, identifier, source, organization_id, metric, customer, name, value, occurred_at)
+VALUES (@destination, @account, @sent_at, @identifier, @source, @organization_id, @metric, @customer, @name, @value, @occurred_at)
+ON CONFLICT (destination) DO UPDATE SET account = excluded.account, sent_at = excluded.sent_at, identifier = excluded.identifier,
+    source = excluded.source, organization_id = excluded.organization_id, metric = excluded.metric, customer = excluded.customer,
+    name = excluded.name, value = excluded.value, occurred_at = excluded.occurred_at;
+
+-- name: GetLastTaken :one
+SELECT l.account, l.sent_at, l.identifier, l.source, l.organization_id, l.metric, l.customer, l.name, l.value, l.occurred_at
+FROM export_last_taken AS l WHERE l.destination = @destination;
+
 -- name: AddExportRefusals :exec
 INSERT INTO export_refusal AS r (destination, identifier, source, organization_id, metric, value, occurred_at, reason)
 SELECT @destination, unnest(@identifiers::text[]), @source, unnest(@organizations::text[]), unnest(@metrics::text[]),
