@@ -37,7 +37,12 @@ func sendAll(ctx context.Context, events []Event, post postBatch) (settlement, e
 		if err != nil {
 			lost = append(lost, err)
 		}
+		if isLost(ctx, err) {
+			done.lost = append(done.lost, batch...)
+		}
 		switch {
+		case errors.Is(err, errNoTime):
+			return done, errors.Join(lost...)
 		case err != nil && !isLost(ctx, err):
 			done.failing = nil
 			return done, errors.Join(lost...)

@@ -107,7 +107,7 @@ func TestEventsLostAlone(t *testing.T) {
 				}
 			}
 			server.loses = func(id string) bool { return bad[id] }
-			v := newVendor(&http.Client{Transport: server}, d)
+			v := newVendor(&http.Client{Transport: server}, d, 0)
 			open, failing := events, 0
 			for range 5 { // A send may happen to try only events that are lost alone.
 				done, err := v.send(t.Context(), open)
@@ -144,7 +144,7 @@ func TestVendorThatIsDown(t *testing.T) {
 	everyLoss(t, "all", func(t *testing.T, d Destination, server *losing) {
 		t.Helper()
 		server.loses = func(string) bool { return true }
-		done, err := newVendor(&http.Client{Transport: server}, d).send(t.Context(), many(100))
+		done, err := newVendor(&http.Client{Transport: server}, d, 0).send(t.Context(), many(100))
 		if err == nil || len(done.taken)+len(done.refused) > 0 || server.posts > 1+maxLost {
 			t.Errorf("%+v, %v after %d posts", done, err, server.posts)
 		}
@@ -214,8 +214,8 @@ func TestWorkerGetsPastEventsLostAlone(t *testing.T) {
 		"two events of a customer": {func(i int) bool { return i == 40 || i == 45 }, 0, 90 * time.Minute, 0},
 		"one of each page":         {func(i int) bool { return i%100 == 7 }, 0, 4 * time.Hour, 0},
 		"a customer":               {func(i int) bool { return i%5 == 2 && i < 100 }, 0, 2 * time.Hour, 0},
-		"all of a page":            {func(i int) bool { return i >= 100 && i < 200 }, 0, 5 * time.Hour, 0},
-		"all of a page, restarts":  {func(i int) bool { return i >= 100 && i < 200 }, 0, 5 * time.Hour, 25 * time.Minute},
+		"all of a page":            {func(i int) bool { return i >= 100 && i < 200 }, 0, 2 * time.Hour, 0},
+		"all of a page, restarts":  {func(i int) bool { return i >= 100 && i < 200 }, 0, 2 * time.Hour, 25 * time.Minute},
 		"an outage":                {func(int) bool { return false }, 3 * time.Hour, 4 * time.Hour, 0},
 		"an outage and one event":  {func(i int) bool { return i == 49 }, 3 * time.Hour, 5 * time.Hour, 0},
 		"an outage, restarts":      {func(int) bool { return false }, 3 * time.Hour, 4 * time.Hour, 25 * time.Minute},

@@ -26,7 +26,9 @@ type sender struct {
 
 	destination Destination
 	vendor      vendor
-	failures    int
+	// failures counts the failed rounds in a row. stalled counts those that also settled no event.
+	failures, stalled int
+	turns             turns
 }
 
 // run sends until ctx ends: page after page, then after the interval, after a failure later.
@@ -59,9 +61,10 @@ func (s *sender) next(ctx context.Context, more bool, err error) time.Duration {
 		if s.failures++; s.failures == 1 && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "export is failing", name, slog.String("error", reason(err.Error())))
 		}
-		return after(err, backoff(s.failures))
+		s.stalled++
+		return after(err, backoff(s.stalled))
 	case s.failures > 0:
-		s.failures = 0
+		s.failures, s.stalled = 0, 0
 		s.Log.InfoContext(ctx, "export recovered", name)
 	}
 	if more {
@@ -70,7 +73,7 @@ func (s *sender) next(ctx context.Context, more bool, err error) time.Duration {
 	return s.Settings.Every
 }
 
-// backoff returns the wait after a number of failures in a row.
+// backoff returns the wait after a number of failures in a row that settled no event.
 func backoff(failures int) time.Duration {
 	return min(minBackoff<<min(failures-1, 16), maxBackoff)
 }
@@ -117,6 +120,9 @@ func (s *sender) step(ctx context.Context, c Cursor, now time.Time) (end, held b
 	p, err := s.deliver(bounded, fence, c, now)
 	if err != nil {
 		err = fmt.Errorf("export %s: %w", c.Source, err)
+		if len(p.Taken)+len(p.Refused) > 0 {
+			s.stalled = 0
+		}
 		if ctx.Err() == nil {
 			err = errors.Join(err, s.Store.Fail(ctx, fence, p, reason(err.Error())))
 			s.Recorder.Exported(ctx, s.destination.Name, len(p.Taken), len(p.Refused))
@@ -154,9 +160,11 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 			return p, fmt.Errorf("begin a page: %w", err)
 		}
 	}
+	s.turns.order(events)
 	for len(events) > 0 {
 		n, aside := min(len(events), s.vendor.batch()), s.setsAside(ctx, c, slices.Concat(settled, p.Taken), now)
 		done, err := s.vendor.send(ctx, events[:n])
+		s.turns.note(done)
 		p.add(done, s.destination, cmp.Or(c.UnsureSince, now))
 		if aside && len(done.failing) > 0 {
 			why := "while the destination took other events"

@@ -22,7 +22,8 @@ import (
 type stripe struct{ poster }
 
 const (
-	stripeBatch = 100
+	// stripeBatch is a whole page, so that no customer's events keep others' out of a send.
+	stripeBatch = pageSize * maxMeters
 	// stripeRequests bounds the requests at once; Stripe takes 1000 a second.
 	stripeRequests = 8
 )
@@ -35,20 +36,22 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 	var mu sync.Mutex
 	var done settlement
 	var errs []error
-	var stopped atomic.Bool
+	var stopped, late atomic.Bool
 	var group errgroup.Group
 	group.SetLimit(stripeRequests)
 	for _, one := range byMeter(events) {
 		group.Go(func() error {
 			for _, e := range one {
-				if stopped.Load() {
+				if stopped.Load() || late.Load() {
 					return nil
 				}
 				why, err := s.sendOne(ctx, e)
 				mu.Lock()
 				switch {
+				case errors.Is(err, errNoTime):
+					late.Store(true)
 				case isLost(ctx, err):
-					errs, done.failing = append(errs, err), append(done.failing, e)
+					errs, done.failing, done.lost = append(errs, err), append(done.failing, e), append(done.lost, e)
 				case err != nil:
 					errs = append(errs, err)
 					stopped.Store(true)
@@ -69,16 +72,18 @@ func (s stripe) send(ctx context.Context, events []Event) (settlement, error) {
 	if stopped.Load() {
 		done.failing = nil
 	}
+	if late.Load() {
+		errs = append(errs, errNoTime)
+	}
 	slices.SortFunc(done.refused, func(a, b Refusal) int { return strings.Compare(a.Identifier, b.Identifier) })
 	return done, errors.Join(errs...)
 }
 
 // byMeter returns the events of each customer and meter, in order.
 func byMeter(events []Event) (groups [][]Event) {
-	type meter struct{ customer, name string }
-	places := make(map[meter]int)
+	places := make(map[customerMeter]int)
 	for _, e := range events {
-		m := meter{e.Customer, e.Name}
+		m := customerMeter{e.Customer, e.Name}
 		place, ok := places[m]
 		if !ok {
 			place = len(groups)

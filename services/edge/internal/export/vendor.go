@@ -21,26 +21,27 @@ type vendor interface {
 	batch() int
 	// send delivers events whose identifiers all differ. It returns the events that the vendor has taken or refused,
 	// even after an error. The vendor doesn't have the other events, except that after a *lostError it may
-	// have them. A *laterError says when to try again.
+	// have them. A *laterError says when to try again. errNoTime means that events were left out because ctx ends soon.
 	send(ctx context.Context, events []Event) (settlement, error)
 }
 
 // settlement is what a vendor decided: which events it took, including those that it already had, and which it refused
 // for what they are. failing are events that were lost although each had a request to itself, if nothing else failed in
-// the send.
+// the send. lost are all events of requests that were lost, even if they were taken later in the send.
 type settlement struct {
 	taken   []Event
 	refused []Refusal
 	failing []Event
+	lost    []Event
 }
 
 func (s *settlement) add(other settlement) {
 	s.taken, s.refused = append(s.taken, other.taken...), append(s.refused, other.refused...)
 }
 
-// newVendor returns the vendor of a destination.
-func newVendor(client *http.Client, d Destination) vendor {
-	p := poster{client: client, base: d.BaseURL, key: secret.NewCached(d.KeyFile, asIs)}
+// newVendor returns the vendor of a destination. It begins no request unless more than reserve is left of its context.
+func newVendor(client *http.Client, d Destination, reserve time.Duration) vendor {
+	p := poster{client: client, base: d.BaseURL, key: secret.NewCached(d.KeyFile, asIs), reserve: reserve}
 	switch d.Kind {
 	case OpenMeter:
 		return openMeter{p}
@@ -88,7 +89,12 @@ type poster struct {
 	client *http.Client
 	base   string
 	key    *secret.Cached[secret.Value]
+	// reserve is how much time a request needs. One that ended with its context would say nothing of its events.
+	reserve time.Duration
 }
+
+// errNoTime is the error of a request that was not made because its context ends too soon.
+var errNoTime = errors.New("the step has no time left; the remaining events follow in the next one")
 
 // answer is the answer to a post that was taken or refused for its content.
 type answer struct {
@@ -99,6 +105,9 @@ type answer struct {
 // post sends a body. It returns the vendor's answer if that decides: 2xx, or 400, 413 and 422, which refuse the content.
 // Anything else, an unaccepted key too, is an error.
 func (p poster) post(ctx context.Context, path, contentType string, body io.Reader, header http.Header) (answer, error) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= p.reserve {
+		return answer{}, errNoTime
+	}
 	key, _, err := p.key.Read()
 	if err != nil {
 		return answer{}, fmt.Errorf("key_file: %w", err)

@@ -75,7 +75,7 @@ func newSystem(t *testing.T, answer func(w http.ResponseWriter, path, body strin
 
 func (s *system) vendor(t *testing.T, kind Kind) vendor {
 	t.Helper()
-	return newVendor(http.DefaultClient, Destination{Kind: kind, BaseURL: s.url, KeyFile: secret.File(testkit.File(t, "the-key\n"))})
+	return newVendor(http.DefaultClient, Destination{Kind: kind, BaseURL: s.url, KeyFile: secret.File(testkit.File(t, "the-key\n"))}, 0)
 }
 
 var tryKey = regexp.MustCompile(`Idempotency-Key: [A-Z2-7]{26}`)
@@ -305,7 +305,7 @@ func TestStripeTriesAnew(t *testing.T) {
 			memory := &stripeMemory{answers: make(map[string]int), counted: make(map[string]int), fails: tt.fails}
 			server := httptest.NewServer(memory)
 			defer server.Close()
-			v := newVendor(server.Client(), Destination{Kind: Stripe, BaseURL: server.URL, KeyFile: secret.File(testkit.File(t, "the-key\n"))})
+			v := newVendor(server.Client(), Destination{Kind: Stripe, BaseURL: server.URL, KeyFile: secret.File(testkit.File(t, "the-key\n"))}, 0)
 			done, err := v.send(t.Context(), many(1))
 			_, lost := errors.AsType[*lostError](err)
 			if lost != tt.lost || (len(done.refused) == 1) != tt.refused || len(done.taken) > 0 {

@@ -74,7 +74,8 @@ func NewWorker(o Options) *Worker {
 }
 
 // leaseShare is the part of a lease that a request may take, as a divisor. So if a vendor lets requests for some events
-// hang, a step still has time for a batch, maxLost single events and the event that shows that the vendor is up.
+// hang, a step still has time for a batch, maxLost single events and the event that shows that the vendor is up. A step
+// begins no request in the last such part.
 const leaseShare = maxLost + 2
 
 // Run exports until ctx ends. A destination that fails delays no other.
@@ -83,9 +84,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	repeat := lifecycle.Repeat{Every: w.Settings.Every, Do: w.collector.Round, Log: w.Log, Name: "collection of counts for exports"}
 	group.Go(func() error { return repeat.Run(ctx) })
 	for _, d := range w.Settings.Destinations {
-		client := *w.Client
-		client.Timeout = max(w.Settings.Lease/leaseShare, time.Second)
-		s := &sender{Worker: w, destination: d, vendor: newVendor(&client, d)}
+		client, share := *w.Client, w.Settings.Lease/leaseShare
+		client.Timeout = max(share, time.Second)
+		s := &sender{Worker: w, destination: d, vendor: newVendor(&client, d, min(share, postTime))}
 		group.Go(func() error { return s.run(ctx) })
 	}
 	return group.Wait()
