@@ -100,15 +100,18 @@ func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []
 	return turn(ctx, q, c.Lease, c.Flows, picked, grants, taken, claimed)
 }
 
-// chooseProbes returns, for each flow without an endpoint that probes its host, the delivery to begin with. Flows of
-// endpoints have only one path.
+// probedPaths is how many paths of a flow are examined at most to find one with a due delivery.
+const probedPaths = 256
+
+// chooseProbes returns the delivery to begin with for each flow that probes its host with the path whose turn it is. Flows
+// of endpoints have only one path.
 func chooseProbes(
 	ctx context.Context, q *dbsql.Queries, picked []dbsql.PickFlowsRow, grants []dispatch.Grant,
 ) (map[int64]dbsql.ChooseProbesRow, error) {
-	var p dbsql.ChooseProbesParams
+	p := dbsql.ChooseProbesParams{Most: probedPaths}
 	for i, f := range picked {
 		if grants[i].AdmittedByHost && (f.OfPath || !f.EndpointID.Valid) {
-			p.FlowIds, p.Floors, p.Opened = append(p.FlowIds, f.FlowID), append(p.Floors, f.Floor), append(p.Opened, f.Opened)
+			p.FlowIds = append(p.FlowIds, f.FlowID)
 		}
 	}
 	if len(p.FlowIds) == 0 {

@@ -210,6 +210,7 @@ func addDeliveries(
 		p.Leased, p.SigningModes = append(p.Leased, leased), append(p.SigningModes, d.SigningMode)
 		p.Endpoints, p.Tests = append(p.Endpoints, endpointOf(d)), append(p.Tests, d.Test)
 		p.OrderingKeys, p.Positions = append(p.OrderingKeys, d.OrderingKey), append(p.Positions, position)
+		p.ManyPaths = append(p.ManyPaths, flow.ManyPaths || d.OrderingKey != "" && d.Endpoint == nil)
 		if !blocked {
 			advance.FlowIds, advance.Delays = append(advance.FlowIds, flow.ID), append(advance.Delays, due)
 		}

@@ -102,7 +102,7 @@ func requeue(
 	added := make(map[orderKey]int64)
 	for _, d := range ended {
 		if d.OrderingKey != nil {
-			added[orderKey{flows[d.ID], *d.OrderingKey}]++
+			added[orderKey{flows[d.ID].id, *d.OrderingKey}]++
 		}
 	}
 	places, err := joinOrder(ctx, q, added)
@@ -115,12 +115,13 @@ func requeue(
 	var advance dbsql.AdvanceFlowsParams
 	for _, d := range ended {
 		flow, key := flows[d.ID], orZero(d.OrderingKey)
-		position, blocked := places.place(orderKey{flow, key})
-		p.Ids, p.CreatedAts, p.FlowIds = append(p.Ids, d.ID), append(p.CreatedAts, d.CreatedAt), append(p.FlowIds, flow)
+		position, blocked := places.place(orderKey{flow.id, key})
+		p.Ids, p.CreatedAts = append(p.Ids, d.ID), append(p.CreatedAts, d.CreatedAt)
+		p.FlowIds, p.Paths = append(p.FlowIds, flow.id), append(p.Paths, flow.shared)
 		p.LeaseSeqs, p.BodyBytes = append(p.LeaseSeqs, d.LeaseSeq), append(p.BodyBytes, d.BodyBytes)
 		p.OrderingKeys, p.Positions = append(p.OrderingKeys, key), append(p.Positions, position)
 		if !blocked {
-			advance.FlowIds, advance.Delays = append(advance.FlowIds, flow), append(advance.Delays, 0)
+			advance.FlowIds, advance.Delays = append(advance.FlowIds, flow.id), append(advance.Delays, 0)
 		}
 	}
 	if done.count = len(p.Ids); done.count == 0 {
@@ -139,17 +140,24 @@ func requeue(
 	return done, nil
 }
 
+// flowOf is the flow of a delivery.
+type flowOf struct {
+	id int64
+	// shared is the delivery's URL if several paths share the flow, else empty.
+	shared string
+}
+
 // flowsOf finds or creates the flows of deliveries and keeps them awake.
-func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgtype.UUID]int64, error) {
+func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgtype.UUID]flowOf, error) {
 	rows, err := q.ReadFlowsOf(ctx, dbsql.ReadFlowsOfParams{Ids: ids, CreatedAts: timesOf(ids)})
 	if err != nil {
 		return nil, fmt.Errorf("read flows: %w", err)
 	}
-	flows, awake := make(map[pgtype.UUID]int64, len(rows)), make(map[int64]bool)
-	direct, wanted := make(map[pgtype.UUID]delivery.Target), make(map[delivery.Target]bool)
+	flows, awake := make(map[pgtype.UUID]flowOf, len(rows)), make(map[int64]bool)
+	direct, wanted := make(map[delivery.Target][]dbsql.ReadFlowsOfRow), make(map[delivery.Target]bool)
 	for _, r := range rows {
 		if !r.Direct {
-			flows[r.ID], awake[r.FlowID] = r.FlowID, true
+			flows[r.ID], awake[r.FlowID] = flowOf{id: r.FlowID}, true
 			continue
 		}
 		target, err := targetOf(r.OrganizationID, r.Url)
@@ -159,7 +167,7 @@ func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgty
 		if r.OrderingKey != nil {
 			target = target.Ordered()
 		}
-		direct[r.ID], wanted[target] = target, true
+		direct[target], wanted[target] = append(direct[target], r), true
 	}
 	if len(awake) > 0 {
 		if err := q.KeepFlowsAwake(ctx, slices.Collect(maps.Keys(awake))); err != nil {
@@ -171,8 +179,13 @@ func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgty
 		if err != nil {
 			return nil, err
 		}
-		for id, target := range direct {
-			flows[id] = found[target].ID
+		for target, rows := range direct {
+			for _, r := range rows {
+				flows[r.ID] = flowOf{id: found[target].ID}
+				if found[target].ManyPaths || r.OrderingKey != nil {
+					flows[r.ID] = flowOf{found[target].ID, r.Url}
+				}
+			}
 		}
 	}
 	return flows, nil

@@ -13,31 +13,38 @@ import (
 )
 
 const chooseProbes = `-- name: ChooseProbes :many
-SELECT probe.flow_id::bigint AS flow_id, chosen.delivery_id, chosen.due_at
-FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::timestamptz[]) AS floor,
-             unnest($3::integer[]) AS opened) AS probe
-CROSS JOIN LATERAL (
-    SELECT oldest.delivery_id, oldest.due_at, row_number() OVER (ORDER BY oldest.path) - 1 AS place, count(*) OVER () AS paths
-    FROM (SELECT DISTINCT ON (split_part(d.url, '?', 1)) split_part(d.url, '?', 1) AS path, sample.delivery_id, sample.due_at
-          FROM (SELECT min(q.due_at) AS due_at FROM delivery_queue q WHERE q.flow_id = probe.flow_id AND q.due_at >= probe.floor) AS first
-          CROSS JOIN generate_series(0, 3) AS moment
-          CROSS JOIN LATERAL (
-              SELECT q.delivery_id, q.created_at, q.due_at FROM delivery_queue q
-              WHERE q.flow_id = probe.flow_id AND q.due_at >= first.due_at + (now() - first.due_at) * moment / 4 AND q.due_at <= now()
-              ORDER BY q.due_at
-              LIMIT 64
-          ) AS sample
-          CROSS JOIN LATERAL (SELECT url FROM deliveries
-                              WHERE deliveries.id = sample.delivery_id AND deliveries.created_at = sample.created_at LIMIT 1) AS d
-          ORDER BY split_part(d.url, '?', 1), sample.due_at, sample.delivery_id) AS oldest
-    ) AS chosen
-WHERE chosen.place = probe.opened % chosen.paths
+WITH RECURSIVE examined AS (
+    SELECT f.flow_id, f.floor, n.path, n.delivery_id, n.due_at, 1 AS place
+    FROM flow AS f
+    CROSS JOIN LATERAL (SELECT q.path, q.delivery_id, q.due_at FROM delivery_queue AS q
+                        WHERE q.flow_id = f.flow_id AND q.path > f.probed_path AND q.due_at >= f.floor
+                        ORDER BY q.path, q.due_at LIMIT 1) AS n
+    WHERE f.flow_id = ANY ($1::bigint[])
+    UNION ALL
+    SELECT e.flow_id, e.floor, n.path, n.delivery_id, n.due_at, e.place + 1
+    FROM examined AS e
+    CROSS JOIN LATERAL (SELECT q.path, q.delivery_id, q.due_at FROM delivery_queue AS q
+                        WHERE q.flow_id = e.flow_id AND q.path > e.path AND q.due_at >= e.floor
+                        ORDER BY q.path, q.due_at LIMIT 1) AS n
+    WHERE e.due_at > now() AND e.place < $2::integer
+), last AS MATERIALIZED (
+    SELECT DISTINCT ON (e.flow_id) e.flow_id, e.path, e.delivery_id, e.due_at, e.place
+    FROM examined AS e
+    ORDER BY e.flow_id, e.place DESC
+), moved AS (
+    UPDATE flow AS f
+    SET probed_path = turn.path
+    FROM (SELECT wanted.flow_id, CASE WHEN l.due_at <= now() OR l.place = $2::integer THEN l.path ELSE -9223372036854775808 END AS path
+          FROM (SELECT unnest($1::bigint[]) AS flow_id) AS wanted
+          LEFT JOIN last AS l ON l.flow_id = wanted.flow_id) AS turn
+    WHERE f.flow_id = ANY (ARRAY[turn.flow_id]) AND f.probed_path <> turn.path
+)
+SELECT l.flow_id, l.delivery_id, l.due_at FROM last AS l WHERE l.due_at <= now()
 `
 
 type ChooseProbesParams struct {
 	FlowIds []int64
-	Floors  []time.Time
-	Opened  []int32
+	Most    int32
 }
 
 type ChooseProbesRow struct {
@@ -46,11 +53,11 @@ type ChooseProbesRow struct {
 	DueAt      time.Time
 }
 
-// ChooseProbes returns the delivery with which each flow probes its host. The paths of the flow take turns: the number of
-// openings in a row chooses the path. It knows the paths of at most 256 due rows: of 64 rows from each of four moments, which
-// are spread evenly over the time since the first row became due.
+// ChooseProbes returns the delivery with which each flow probes its host: the oldest due delivery of the next path that has
+// any. It looks up each path by the path before, and examines at most @most paths. After the last path, and for a flow with
+// one path, it returns no delivery: the probe is the flow's oldest row. Index entries below the floor are dead.
 func (q *Queries) ChooseProbes(ctx context.Context, arg ChooseProbesParams) ([]ChooseProbesRow, error) {
-	rows, err := q.db.Query(ctx, chooseProbes, arg.FlowIds, arg.Floors, arg.Opened)
+	rows, err := q.db.Query(ctx, chooseProbes, arg.FlowIds, arg.Most)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ WITH draft AS (
            unnest($18::boolean[]) AS leased, unnest($19::text[]) AS signing_mode,
            NULLIF(unnest($20::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
            unnest($21::boolean[]) AS test, NULLIF(unnest($22::text[]), '') AS ordering_key,
-           NULLIF(unnest($23::bigint[]), 0) AS position
+           NULLIF(unnest($23::bigint[]), 0) AS position, unnest($24::boolean[]) AS many_paths
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
@@ -38,12 +38,13 @@ WITH draft AS (
     SELECT id, created_at, body FROM draft
 )
 INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes,
-                            ordering_key, position)
+                            ordering_key, position, path)
 SELECT id, created_at, flow_id,
        CASE WHEN leased THEN clock_timestamp() + $1::interval WHEN position > 1 THEN $2::timestamptz ELSE now() END AS due_at,
        CASE WHEN leased THEN 1 ELSE 0 END,
        CASE WHEN leased THEN $3::bigint END,
-       deadline_at, octet_length(body), ordering_key, position
+       deadline_at, octet_length(body), ordering_key, position,
+       CASE WHEN many_paths THEN hashtextextended(split_part(url, '?', 1), 0) END
 FROM draft
 `
 
@@ -71,6 +72,7 @@ type AddDeliveriesParams struct {
 	Tests         []bool
 	OrderingKeys  []string
 	Positions     []int64
+	ManyPaths     []bool
 }
 
 // AddDeliveries inserts the three rows of each delivery in one statement. A leased row is sent by this replica from
@@ -101,6 +103,7 @@ func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) er
 		arg.Tests,
 		arg.OrderingKeys,
 		arg.Positions,
+		arg.ManyPaths,
 	)
 	return err
 }

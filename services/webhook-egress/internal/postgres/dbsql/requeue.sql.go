@@ -156,24 +156,24 @@ WITH wanted AS (
     SELECT unnest($3::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
            unnest($5::bigint[]) AS flow_id, unnest($6::bigint[]) AS lease_seq,
            unnest($7::integer[]) AS body_bytes, NULLIF(unnest($8::text[]), '') AS ordering_key,
-           NULLIF(unnest($9::bigint[]), 0) AS position
+           NULLIF(unnest($9::bigint[]), 0) AS position, NULLIF(unnest($10::text[]), '') AS path
 ), reset AS (
     UPDATE deliveries d
     SET status = 'queued', generation = d.generation + 1, attempts = 0, flow_id = w.flow_id,
-        max_attempts = CASE WHEN $10::integer > 0 THEN $10::integer ELSE d.max_attempts END,
+        max_attempts = CASE WHEN $11::integer > 0 THEN $11::integer ELSE d.max_attempts END,
         deadline_at = NULLIF($2::timestamptz, 'epoch'), last_response_code = NULL, last_error = NULL,
         updated_at = now(), finished_at = NULL
     FROM wanted w
     WHERE d.id = w.id AND d.created_at = w.created_at AND d.id = ANY ($3::uuid[])
-      AND d.created_at BETWEEN $11 AND $12
+      AND d.created_at BETWEEN $12 AND $13
 ), revived AS (
     DELETE FROM dead_letter l
-    WHERE l.organization_id = $13 AND l.delivery_id = ANY ($3::uuid[])
-      AND l.created_at BETWEEN $11 AND $12
+    WHERE l.organization_id = $14 AND l.delivery_id = ANY ($3::uuid[])
+      AND l.created_at BETWEEN $12 AND $13
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes, ordering_key, position)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes, ordering_key, position, path)
 SELECT id, created_at, flow_id, CASE WHEN position > 1 THEN $1::timestamptz ELSE now() END AS due_at, lease_seq + 1 AS lease_seq,
-       NULLIF($2::timestamptz, 'epoch'), body_bytes, ordering_key, position
+       NULLIF($2::timestamptz, 'epoch'), body_bytes, ordering_key, position, hashtextextended(split_part(path, '?', 1), 0)
 FROM wanted
 `
 
@@ -187,6 +187,7 @@ type RequeueParams struct {
 	BodyBytes      []int32
 	OrderingKeys   []string
 	Positions      []int64
+	Paths          []string
 	MaxAttempts    int32
 	Oldest         time.Time
 	Newest         time.Time
@@ -194,7 +195,7 @@ type RequeueParams struct {
 }
 
 // Requeue starts a new series of attempts for each delivery. Zero attempts means as many as before, the epoch no
-// deadline.
+// deadline. paths has the URLs of deliveries whose flow several paths share.
 func (q *Queries) Requeue(ctx context.Context, arg RequeueParams) error {
 	_, err := q.db.Exec(ctx, requeue,
 		arg.BlockedUntil,
@@ -206,6 +207,7 @@ func (q *Queries) Requeue(ctx context.Context, arg RequeueParams) error {
 		arg.BodyBytes,
 		arg.OrderingKeys,
 		arg.Positions,
+		arg.Paths,
 		arg.MaxAttempts,
 		arg.Oldest,
 		arg.Newest,

@@ -97,7 +97,7 @@ WITH draft AS (
            unnest(@leased::boolean[]) AS leased, unnest(@signing_modes::text[]) AS signing_mode,
            NULLIF(unnest(@endpoints::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
            unnest(@tests::boolean[]) AS test, NULLIF(unnest(@ordering_keys::text[]), '') AS ordering_key,
-           NULLIF(unnest(@positions::bigint[]), 0) AS position
+           NULLIF(unnest(@positions::bigint[]), 0) AS position, unnest(@many_paths::boolean[]) AS many_paths
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
@@ -111,12 +111,13 @@ WITH draft AS (
     SELECT id, created_at, body FROM draft
 )
 INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes,
-                            ordering_key, position)
+                            ordering_key, position, path)
 SELECT id, created_at, flow_id,
        CASE WHEN leased THEN clock_timestamp() + @lease::interval WHEN position > 1 THEN @blocked_until::timestamptz ELSE now() END AS due_at,
        CASE WHEN leased THEN 1 ELSE 0 END,
        CASE WHEN leased THEN @replica_id::bigint END,
-       deadline_at, octet_length(body), ordering_key, position
+       deadline_at, octet_length(body), ordering_key, position,
+       CASE WHEN many_paths THEN hashtextextended(split_part(url, '?', 1), 0) END
 FROM draft;
 
 -- name: AdvanceFlows :exec

@@ -27,12 +27,12 @@ FOR UPDATE OF d;
 
 -- name: Requeue :exec
 -- Requeue starts a new series of attempts for each delivery. Zero attempts means as many as before, the epoch no
--- deadline.
+-- deadline. paths has the URLs of deliveries whose flow several paths share.
 WITH wanted AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
            unnest(@flow_ids::bigint[]) AS flow_id, unnest(@lease_seqs::bigint[]) AS lease_seq,
            unnest(@body_bytes::integer[]) AS body_bytes, NULLIF(unnest(@ordering_keys::text[]), '') AS ordering_key,
-           NULLIF(unnest(@positions::bigint[]), 0) AS position
+           NULLIF(unnest(@positions::bigint[]), 0) AS position, NULLIF(unnest(@paths::text[]), '') AS path
 ), reset AS (
     UPDATE deliveries d
     SET status = 'queued', generation = d.generation + 1, attempts = 0, flow_id = w.flow_id,
@@ -47,9 +47,9 @@ WITH wanted AS (
     WHERE l.organization_id = @organization_id AND l.delivery_id = ANY (@ids::uuid[])
       AND l.created_at BETWEEN @oldest AND @newest
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes, ordering_key, position)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes, ordering_key, position, path)
 SELECT id, created_at, flow_id, CASE WHEN position > 1 THEN @blocked_until::timestamptz ELSE now() END AS due_at, lease_seq + 1 AS lease_seq,
-       NULLIF(@deadline::timestamptz, 'epoch'), body_bytes, ordering_key, position
+       NULLIF(@deadline::timestamptz, 'epoch'), body_bytes, ordering_key, position, hashtextextended(split_part(path, '?', 1), 0)
 FROM wanted;
 
 -- name: TakeQueued :many
