@@ -1,8 +1,8 @@
 package breaker_test
 
 import (
-	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,19 +84,19 @@ func TestRetryAfterExtendsThePause(t *testing.T) {
 	}
 }
 
-// Lanes take turns to probe a host: a lane whose probe failed lets the waiting lanes go first.
-func TestLanesTakeTurns(t *testing.T) {
+// probes returns the lanes that probe a host in a number of openings, each of which fails. The lanes ask in the order of
+// their numbers, each again after its wait.
+func probes(lanes, openings int) (probed []uint64) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var s breaker.State
 	for range 3 {
 		s = policy.After(s, breaker.Event{Lane: 1, Failed: true}, now, 0.5)
 	}
-	var probed []uint64
-	for range 9 {
+	for range openings {
 		now = s.Until
-		for wait := time.Duration(-1); wait != 0; { // Like the dispatcher, each lane asks again after its wait.
+		for wait := time.Duration(-1); wait != 0; {
 			least := time.Hour
-			for lane := range uint64(3) {
+			for lane := range uint64(lanes) {
 				if s, wait = policy.Admit(s, lane+1, now, lease); wait == 0 {
 					probed = append(probed, lane+1)
 					s = policy.After(s, breaker.Event{Lane: lane + 1, Failed: true}, now, 0.5)
@@ -109,12 +109,30 @@ func TestLanesTakeTurns(t *testing.T) {
 			}
 		}
 	}
-	if want := "[2 3 1 2 3 1 2 3 1]"; fmt.Sprint(probed) != want {
-		t.Errorf("probes of lanes %v, want %s", probed, want)
+	return probed
+}
+
+// Lanes take turns to probe a host: a lane whose probe failed lets the waiting lanes go first.
+func TestLanesTakeTurns(t *testing.T) {
+	const lanes = 3
+	for i, probed := 0, probes(lanes, 30); i+lanes <= len(probed); i++ {
+		if turns := slices.Compact(slices.Sorted(slices.Values(probed[i : i+lanes]))); len(turns) != lanes {
+			t.Errorf("probes %d to %d are of lanes %v only", i, i+lanes-1, turns)
+		}
 	}
-	now = s.Until
-	if _, wait := policy.Admit(s, 4, now, lease); wait != 0 {
-		t.Errorf("a lane whose probes have not failed waits %v", wait)
+}
+
+// More lanes than the state remembers take turns, too, whichever of them ask first.
+func TestManyLanesTakeTurns(t *testing.T) {
+	const lanes, openings = 40, 400
+	turns := make(map[uint64]int)
+	for _, lane := range probes(lanes, openings) {
+		turns[lane]++
+	}
+	for lane := range uint64(lanes) {
+		if n := turns[lane+1]; n < 3 || n > 20 {
+			t.Errorf("lane %d had %d of %d turns", lane+1, n, openings)
+		}
 	}
 }
 

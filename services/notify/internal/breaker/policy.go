@@ -1,6 +1,8 @@
 package breaker
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"time"
 
@@ -71,6 +73,18 @@ const waiting = time.Second
 // yield is how much later each lane in the order of probes may probe than the one before it. Short pauses reduce it.
 const yield = 200 * time.Millisecond
 
+// turn returns how long after a host's pause a lane may probe: by its place in the order of probes, and among lanes with
+// the same place by lot, which each opening draws anew. So a lane with few messages beside lanes with many gets its turn.
+func (p Policy) turn(s State, lane uint64) time.Duration {
+	step := min(yield, p.Pause/(2*time.Duration(len(s.Probed))))
+	var seed [16]byte
+	binary.BigEndian.PutUint64(seed[:8], lane)
+	binary.BigEndian.PutUint64(seed[8:], uint64(s.Opened))
+	digest := sha256.Sum256(seed[:])
+	lot := time.Duration(binary.BigEndian.Uint32(digest[:])) * step >> 32
+	return time.Duration(s.Probed.turn(lane))*step + lot
+}
+
 // Event is an attempt's result for one circuit.
 type Event struct {
 	// Lane is the number of the attempt's lane for a host's circuit, and zero for a lane's.
@@ -89,7 +103,7 @@ func (p Policy) Admit(s State, lane uint64, now time.Time, lease time.Duration) 
 	}
 	turn := time.Duration(0)
 	if lane != 0 {
-		turn = time.Duration(s.Probed.turn(lane)) * min(yield, p.Pause/(2*time.Duration(len(s.Probed))))
+		turn = p.turn(s, lane)
 	}
 	// A wait longer than any pause means that the clock was set back.
 	if wait := s.Until.Add(turn).Sub(now); wait > 0 && wait <= 2*p.MaxPause {
