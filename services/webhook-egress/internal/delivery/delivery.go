@@ -165,6 +165,8 @@ type JobEndpoint struct {
 	Auth []byte
 	// Signatures are the schemes of package signing; empty for the default.
 	Signatures []string
+	// Moves is how often the endpoint had moved when a test was accepted. Only drafts have it.
+	Moves int
 }
 
 // EarlierSecret is a secret that a rotation replaced. It signs beside the current one until its end.

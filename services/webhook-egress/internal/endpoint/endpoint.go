@@ -57,9 +57,9 @@ type Endpoint struct {
 	Signatures []string
 	// Filter is an expression that events have to match; empty for none.
 	Filter string
-	// Moved is when the URL last got another scheme, host or port; the zero time for never. Deliveries that were accepted
-	// before don't send their credentials to the new one.
-	Moved time.Time
+	// Moves is how often the URL has got another scheme, host or port. Deliveries that were accepted before don't send
+	// their credentials to the new one.
+	Moves int
 	// Warnings say what keeps deliveries from what Signatures say. The Service sets them; they are not stored.
 	Warnings []string
 	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
@@ -137,7 +137,7 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 			if err := c.checkMove(&e); err != nil {
 				return e, err
 			}
-			e.Moved = now
+			e.Moves++
 		}
 		e.URL = *c.URL
 	}

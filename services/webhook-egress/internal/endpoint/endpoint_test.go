@@ -66,10 +66,10 @@ func TestApply(t *testing.T) {
 		want   func(*endpoint.Endpoint)
 	}{
 		"nothing": {before, endpoint.Change{}, func(*endpoint.Endpoint) {}},
-		"a url":   {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL, e.Moved = "https://b/", now }},
+		"a url":   {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL, e.Moves = "https://b/", 1 }},
 		"a path":  {before, endpoint.Change{URL: new("https://A:443/p?q")}, func(e *endpoint.Endpoint) { e.URL = "https://A:443/p?q" }},
 		"a url of a failing one": {failing, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) {
-			e.URL, e.Moved, e.FailingSince = "https://b/", now, time.Time{}
+			e.URL, e.Moves, e.FailingSince = "https://b/", 1, time.Time{}
 		}},
 		"a path of a failing one": {failing, endpoint.Change{URL: new("https://a/q")}, func(e *endpoint.Endpoint) {
 			e.URL, e.FailingSince = "https://a/q", time.Time{}
@@ -300,7 +300,7 @@ func TestListPages(t *testing.T) {
 }
 
 func TestPing(t *testing.T) {
-	m := &memory{kept: endpoint.Endpoint{ID: delivery.NewID(now), Organization: "acme", Owner: "ann", URL: "https://a/", SigningMode: "endpoint_body", Secret: []byte{1}, Earlier: []delivery.EarlierSecret{{Sealed: []byte{2}, Until: now}}}}
+	m := &memory{kept: endpoint.Endpoint{ID: delivery.NewID(now), Organization: "acme", Owner: "ann", URL: "https://a/", SigningMode: "endpoint_body", Secret: []byte{1}, Earlier: []delivery.EarlierSecret{{Sealed: []byte{2}, Until: now}}, Moves: 3}}
 	s := service(t, m, nil)
 	if _, _, err := s.Test(t.Context(), endpoint.Scope{}, m.kept.ID.String(), endpoint.Test{}); err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func TestPing(t *testing.T) {
 	want := delivery.TestDelivery{
 		Organization: "acme", Owner: "ann", URL: "https://a/", EventType: "switchyard.ping", SigningMode: "endpoint_body",
 		Payload:  []byte(`{"type":"switchyard.ping","occurred_at":"2026-01-02T03:04:05Z","endpoint_id":"` + m.kept.ID.String() + `"}`),
-		Endpoint: delivery.JobEndpoint{ID: m.kept.ID, Secret: []byte{1}, Earlier: []delivery.EarlierSecret{{Sealed: []byte{2}, Until: now}}},
+		Endpoint: delivery.JobEndpoint{ID: m.kept.ID, Secret: []byte{1}, Earlier: []delivery.EarlierSecret{{Sealed: []byte{2}, Until: now}}, Moves: 3},
 	}
 	if diff := cmp.Diff(want, m.tests[0]); diff != "" {
 		t.Errorf("test (-want +got):\n%s", diff)

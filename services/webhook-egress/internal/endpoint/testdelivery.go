@@ -36,7 +36,7 @@ func (s *Service) Test(ctx context.Context, scope Scope, id string, t Test) (del
 		Payload: t.Payload, Traceparent: t.Traceparent,
 		Endpoint: delivery.JobEndpoint{
 			ID: e.ID, Secret: e.Secret, Earlier: e.Earlier,
-			Headers: e.Headers, Auth: e.SealedAuth, Signatures: e.Signatures,
+			Headers: e.Headers, Auth: e.SealedAuth, Signatures: e.Signatures, Moves: e.Moves,
 		},
 	})
 }

@@ -157,7 +157,7 @@ func writeEndpoint(ctx context.Context, q *dbsql.Queries, now endpoint.Endpoint)
 		SealedOlderSecrets: earlier.older, OlderSecretsExpireAt: earlier.olderUntil,
 		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated,
 		CustomHeaders: headers, Auth: info, SealedAuth: now.SealedAuth, Signatures: now.Signatures,
-		Filter: now.Filter, MovedAt: orEpoch(now.Moved),
+		Filter: now.Filter, Moves: int32(now.Moves),
 	})
 }
 
@@ -262,7 +262,7 @@ func readEndpoint(row *dbsql.Endpoint) (endpoint.Endpoint, error) {
 		Earlier:       readEarlier(row.SealedPreviousSecret, row.PreviousSecretExpiresAt, row.SealedOlderSecrets, row.OlderSecretsExpireAt),
 		RatePerSecond: row.RateLimitPerSecond, Description: row.Description, DisabledReason: orZero(row.DisabledReason),
 		DisabledAt: orZero(row.DisabledAt), FailingSince: orZero(row.FailingSince), Created: row.CreatedAt, Updated: row.UpdatedAt,
-		SealedAuth: row.SealedAuth, Signatures: row.Signatures, Filter: row.Filter, Moved: orZero(row.MovedAt),
+		SealedAuth: row.SealedAuth, Signatures: row.Signatures, Filter: row.Filter, Moves: int(row.Moves),
 	}
 	if row.CustomHeaders != nil {
 		if err := json.Unmarshal(row.CustomHeaders, &e.Headers); err != nil {

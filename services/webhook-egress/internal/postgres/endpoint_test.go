@@ -129,39 +129,6 @@ func TestEndpointAccess(t *testing.T) {
 	}
 }
 
-// If an endpoint has moved, an earlier delivery doesn't send its own credentials there, and an earlier test doesn't
-// send the endpoint's new ones.
-func TestMovedEndpointGetsNoOldCredentials(t *testing.T) {
-	s, _ := open(t)
-	e := register(t, s, subscription("acme", "", "*"))
-	old := happening("acme", "", "a")
-	old.Sealed = []byte{1}
-	emit(t, s, old)
-	test := draft("acme")
-	test.URL, test.Test, test.Endpoint = e.URL, true, &delivery.JobEndpoint{ID: e.ID}
-	enqueue(t, s, leaseOf(1, false), test)
-	auth := &endpoint.AuthChange{Info: &auth.Info{Kind: auth.Bearer}, Sealed: []byte{2}}
-	moved := change(t, s, e, endpoint.Change{URL: new("https://mine.example/"), Auth: auth, Headers: map[string][]byte{"X-A": {3}}})
-	moved = change(t, s, moved, endpoint.Change{URL: new("https://mine.example/other")}) // doesn't move it again
-	fresh := happening("acme", "", "a")
-	fresh.Sealed = []byte{4}
-	emit(t, s, fresh)
-	jobs := claim(t, s, 1, 8).Jobs
-	if len(jobs) != 3 || moved.Moved.IsZero() {
-		t.Fatalf("%d jobs, moved %s", len(jobs), moved.Moved)
-	}
-	for _, job := range jobs {
-		switch {
-		case job.Test:
-			if job.URL != e.URL || job.Endpoint.Auth != nil || job.Endpoint.Headers != nil {
-				t.Errorf("the test: %s with %v, %v", job.URL, job.Endpoint.Auth, job.Endpoint.Headers)
-			}
-		case job.URL != moved.URL || job.Endpoint.Auth == nil || job.Endpoint.Headers == nil || (job.Event == fresh.ID) != (job.Sealed != nil):
-			t.Errorf("event %s: %s with %v, %v, %v", job.Event, job.URL, job.Endpoint.Auth, job.Endpoint.Headers, job.Sealed)
-		}
-	}
-}
-
 // Stored headers that can't be decoded hold back the endpoint's deliveries, and no claim.
 func TestClaimOfUnreadableEndpointHeaders(t *testing.T) {
 	s, pool := open(t)

@@ -208,7 +208,8 @@ func addDeliveries(
 		p.MaxAttempts = append(p.MaxAttempts, int32(d.MaxAttempts))
 		p.Deadlines, p.Bodies = append(p.Deadlines, orEpoch(d.Deadline)), append(p.Bodies, d.Body)
 		p.Leased, p.SigningModes = append(p.Leased, leased), append(p.SigningModes, d.SigningMode)
-		p.Endpoints, p.Tests = append(p.Endpoints, endpointOf(d)), append(p.Tests, d.Test)
+		id, moves := endpointOf(d)
+		p.Endpoints, p.Moves, p.Tests = append(p.Endpoints, id), append(p.Moves, moves), append(p.Tests, d.Test)
 		p.OrderingKeys, p.Positions = append(p.OrderingKeys, d.OrderingKey), append(p.Positions, position)
 		p.ManyPaths = append(p.ManyPaths, flow.ManyPaths || d.OrderingKey != "" && d.Endpoint == nil)
 		if !blocked {
@@ -241,12 +242,12 @@ func orderedOf(drafts []*delivery.Draft, flows map[delivery.Target]delivery.Flow
 	return added
 }
 
-// endpointOf returns the id of the draft's endpoint; the zero id stands for none.
-func endpointOf(d *delivery.Draft) pgtype.UUID {
+// endpointOf returns the id and the moves of the draft's endpoint; the zero id and -1 stand for none.
+func endpointOf(d *delivery.Draft) (id pgtype.UUID, moves int32) {
 	if d.Endpoint == nil {
-		return uuidOf(delivery.ID{})
+		return uuidOf(delivery.ID{}), -1
 	}
-	return uuidOf(d.Endpoint.ID)
+	return uuidOf(d.Endpoint.ID), int32(d.Endpoint.Moves)
 }
 
 func headerText(headers map[string]string) (string, error) {

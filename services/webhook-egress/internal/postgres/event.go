@@ -143,6 +143,7 @@ func fanTo(
 		p.DeliveryIds, p.EndpointIds = append(p.DeliveryIds, uuidOf(e.ID.Sibling())), append(p.EndpointIds, m.ID)
 		p.Owners, p.FlowIds = append(p.Owners, orZero(m.OwnerID)), append(p.FlowIds, m.FlowID)
 		p.Urls, p.SigningModes = append(p.Urls, m.Url), append(p.SigningModes, m.SigningMode)
+		p.Moves = append(p.Moves, m.Moves)
 		if e.OrderingKey != "" {
 			added[orderKey{m.FlowID, e.OrderingKey}] = 1
 		}

@@ -204,23 +204,24 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 
 const readJobs = `-- name: ReadJobs :many
 SELECT d.id, d.created_at, d.organization_id, (CASE WHEN d.test THEN d.url ELSE coalesce(e.url, d.url) END)::text AS url, d.event_type, d.signing_mode, d.headers,
-       (CASE WHEN d.created_at < e.moved_at THEN NULL ELSE d.sealed_headers END)::bytea AS sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
+       (CASE WHEN moved.before THEN NULL ELSE d.sealed_headers END)::bytea AS sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at,
-       (CASE WHEN d.test AND d.created_at < e.moved_at THEN NULL ELSE e.custom_headers END)::jsonb AS custom_headers,
-       (CASE WHEN d.test AND d.created_at < e.moved_at THEN NULL ELSE e.sealed_auth END)::bytea AS sealed_auth,
+       (CASE WHEN d.test AND moved.before THEN NULL ELSE e.custom_headers END)::jsonb AS custom_headers,
+       (CASE WHEN d.test AND moved.before THEN NULL ELSE e.sealed_auth END)::bytea AS sealed_auth,
        e.signatures, e.sealed_older_secrets, e.older_secrets_expire_at, b.body
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, created_at, organization_id, url, event_type, signing_mode, headers, sealed_headers,
-                           traceparent, generation, attempts, max_attempts, deadline_at, endpoint_id, event_id, test
+                           traceparent, generation, attempts, max_attempts, deadline_at, endpoint_id, event_id, test, endpoint_moves
                     FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
                     WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at
                     LIMIT 1) AS b
 LEFT JOIN LATERAL (SELECT url, sealed_secret, sealed_previous_secret, previous_secret_expires_at, custom_headers, sealed_auth,
-                          signatures, sealed_older_secrets, older_secrets_expire_at, moved_at
+                          signatures, sealed_older_secrets, older_secrets_expire_at, moved_at, moves
                    FROM endpoints
                    WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
+CROSS JOIN LATERAL (SELECT coalesce(d.endpoint_moves < e.moves, d.created_at < e.moved_at) AS before) AS moved
 `
 
 type ReadJobsParams struct {
@@ -259,7 +260,7 @@ type ReadJobsRow struct {
 // ReadJobs reads a delivery of an endpoint with the endpoint's current URL, and a test, whose flow is that of its own
 // URL, with that URL. The body of an event's delivery is stored with the event. A delivery that was accepted before the
 // endpoint moved to another scheme, host or port is sent without its own credentials, and such a test also without the
-// endpoint's.
+// endpoint's. Times decide only on deliveries that the previous release accepted.
 func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsRow, error) {
 	rows, err := q.db.Query(ctx, readJobs, arg.Ids, arg.CreatedAts)
 	if err != nil {

@@ -120,7 +120,7 @@ const getEndpoint = `-- name: GetEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND coalesce(owner_id, '') = $3::text
@@ -166,6 +166,7 @@ func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpo
 		&i.SealedOlderSecrets,
 		&i.OlderSecretsExpireAt,
 		&i.MovedAt,
+		&i.Moves,
 	)
 	return i, err
 }
@@ -216,7 +217,7 @@ const listEndpoints = `-- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE organization_id = $1 AND deleted_at IS NULL AND id < $2
   AND ($3::text = '' OR owner_id = $3::text)
@@ -281,6 +282,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 			&i.SealedOlderSecrets,
 			&i.OlderSecretsExpireAt,
 			&i.MovedAt,
+			&i.Moves,
 		); err != nil {
 			return nil, err
 		}
@@ -296,7 +298,7 @@ const listEveryEndpoint = `-- name: ListEveryEndpoint :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE deleted_at IS NULL AND id < $1
   AND ($2::text = '' OR owner_id = $2::text)
@@ -360,6 +362,7 @@ func (q *Queries) ListEveryEndpoint(ctx context.Context, arg ListEveryEndpointPa
 			&i.SealedOlderSecrets,
 			&i.OlderSecretsExpireAt,
 			&i.MovedAt,
+			&i.Moves,
 		); err != nil {
 			return nil, err
 		}
@@ -375,7 +378,7 @@ const lockEndpoint = `-- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND coalesce(owner_id, '') = $3::text
@@ -421,6 +424,7 @@ func (q *Queries) LockEndpoint(ctx context.Context, arg LockEndpointParams) (End
 		&i.SealedOlderSecrets,
 		&i.OlderSecretsExpireAt,
 		&i.MovedAt,
+		&i.Moves,
 	)
 	return i, err
 }
@@ -541,7 +545,7 @@ SET url = $1, event_types = $2, active = $3, sealed_secret = $4,
     sealed_older_secrets = $7, older_secrets_expire_at = $8,
     rate_limit_per_second = $9, description = $10, updated_at = $11,
     custom_headers = $12, auth = $13, sealed_auth = $14, signatures = $15,
-    filter = $16, moved_at = NULLIF($17::timestamptz, 'epoch')
+    filter = $16, moves = $17, moved_at = CASE WHEN moves = $17 THEN moved_at ELSE now() END
 WHERE id = $18
 `
 
@@ -562,10 +566,11 @@ type UpdateEndpointParams struct {
 	SealedAuth              []byte
 	Signatures              []string
 	Filter                  string
-	MovedAt                 time.Time
+	Moves                   int32
 	ID                      pgtype.UUID
 }
 
+// UpdateEndpoint sets moved_at for the previous release, which doesn't know moves.
 func (q *Queries) UpdateEndpoint(ctx context.Context, arg UpdateEndpointParams) error {
 	_, err := q.db.Exec(ctx, updateEndpoint,
 		arg.Url,
@@ -584,7 +589,7 @@ func (q *Queries) UpdateEndpoint(ctx context.Context, arg UpdateEndpointParams) 
 		arg.SealedAuth,
 		arg.Signatures,
 		arg.Filter,
-		arg.MovedAt,
+		arg.Moves,
 		arg.ID,
 	)
 	return err

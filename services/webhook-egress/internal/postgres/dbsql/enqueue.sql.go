@@ -24,14 +24,15 @@ WITH draft AS (
            unnest($18::boolean[]) AS leased, unnest($19::text[]) AS signing_mode,
            NULLIF(unnest($20::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
            unnest($21::boolean[]) AS test, NULLIF(unnest($22::text[]), '') AS ordering_key,
-           NULLIF(unnest($23::bigint[]), 0) AS position, unnest($24::boolean[]) AS many_paths
+           NULLIF(unnest($23::bigint[]), 0) AS position, unnest($24::boolean[]) AS many_paths,
+           NULLIF(unnest($25::integer[]), -1) AS moves
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
-                            deadline_at, updated_at, endpoint_id, test, ordering_key)
+                            deadline_at, updated_at, endpoint_id, test, ordering_key, endpoint_moves)
     SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, signing_mode,
            NULLIF(headers, '')::jsonb, sealed_headers, NULLIF(idempotency_key, ''), NULLIF(traceparent, ''),
-           'queued', max_attempts, deadline_at, created_at, endpoint_id, test, ordering_key
+           'queued', max_attempts, deadline_at, created_at, endpoint_id, test, ordering_key, moves
     FROM draft
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
@@ -73,6 +74,7 @@ type AddDeliveriesParams struct {
 	OrderingKeys  []string
 	Positions     []int64
 	ManyPaths     []bool
+	Moves         []int32
 }
 
 // AddDeliveries inserts the three rows of each delivery in one statement. A leased row is sent by this replica from
@@ -104,6 +106,7 @@ func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) er
 		arg.OrderingKeys,
 		arg.Positions,
 		arg.ManyPaths,
+		arg.Moves,
 	)
 	return err
 }

@@ -17,22 +17,23 @@ WITH fanned AS (
     SELECT unnest($6::uuid[]) AS delivery_id, unnest($7::uuid[]) AS endpoint_id,
            NULLIF(unnest($8::text[]), '') AS owner_id, unnest($9::bigint[]) AS flow_id,
            unnest($10::text[]) AS url, unnest($11::text[]) AS signing_mode,
-           NULLIF(unnest($12::bigint[]), 0) AS position, NULLIF(unnest($13::text[]), '') AS filter_error
+           NULLIF(unnest($12::bigint[]), 0) AS position, NULLIF(unnest($13::text[]), '') AS filter_error,
+           unnest($14::integer[]) AS moves
 ), event AS (
     INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused,
                         skipped_filtered)
-    VALUES ($14::uuid, $1::timestamptz, $15, NULLIF($16::text, ''), $17,
-            NULLIF($18::text, ''), $19::integer, $20, $21)
+    VALUES ($15::uuid, $1::timestamptz, $16, NULLIF($17::text, ''), $18,
+            NULLIF($19::text, ''), $20::integer, $21, $22)
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
-    SELECT $14::uuid, $1::timestamptz, $4::bytea WHERE $19::integer > 0
+    SELECT $15::uuid, $1::timestamptz, $4::bytea WHERE $20::integer > 0
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type,
                             signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at,
-                            ordering_key, filter_error)
-    SELECT delivery_id, $1::timestamptz, $15, owner_id, endpoint_id, $14::uuid, flow_id, url, $17,
-           signing_mode, NULLIF($22::text, '')::jsonb, $23, NULLIF($24::text, ''), 'queued',
-           $25, NULLIF($3::timestamptz, 'epoch'), $1::timestamptz, NULLIF($5::text, ''), filter_error
+                            ordering_key, filter_error, endpoint_moves)
+    SELECT delivery_id, $1::timestamptz, $16, owner_id, endpoint_id, $15::uuid, flow_id, url, $18,
+           signing_mode, NULLIF($23::text, '')::jsonb, $24, NULLIF($25::text, ''), 'queued',
+           $26, NULLIF($3::timestamptz, 'epoch'), $1::timestamptz, NULLIF($5::text, ''), filter_error, moves
     FROM fanned
 )
 INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes, ordering_key, position)
@@ -55,6 +56,7 @@ type FanOutParams struct {
 	SigningModes    []string
 	Positions       []int64
 	FilterErrors    []string
+	Moves           []int32
 	ID              pgtype.UUID
 	OrganizationID  string
 	OwnerID         string
@@ -85,6 +87,7 @@ func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) error {
 		arg.SigningModes,
 		arg.Positions,
 		arg.FilterErrors,
+		arg.Moves,
 		arg.ID,
 		arg.OrganizationID,
 		arg.OwnerID,
@@ -163,8 +166,8 @@ func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListF
 }
 
 const matchEndpoints = `-- name: MatchEndpoints :many
-SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active, own.filter
-FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types, e.filter FROM endpoints e
+SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active, own.filter, own.moves
+FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types, e.filter, e.moves FROM endpoints e
       WHERE e.organization_id = $1 AND e.deleted_at IS NULL
       OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
 WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
@@ -190,6 +193,7 @@ type MatchEndpointsRow struct {
 	SigningMode string
 	Active      bool
 	Filter      string
+	Moves       int32
 }
 
 // MatchEndpoints returns the endpoints that an event is for, active and paused.
@@ -217,6 +221,7 @@ func (q *Queries) MatchEndpoints(ctx context.Context, arg MatchEndpointsParams) 
 			&i.SigningMode,
 			&i.Active,
 			&i.Filter,
+			&i.Moves,
 		); err != nil {
 			return nil, err
 		}

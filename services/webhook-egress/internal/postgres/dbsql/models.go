@@ -40,6 +40,7 @@ type Endpoint struct {
 	SealedOlderSecrets      [][]byte
 	OlderSecretsExpireAt    []time.Time
 	MovedAt                 *time.Time
+	Moves                   int32
 }
 
 type OrderingKey struct {

@@ -29,7 +29,7 @@ VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @eve
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND coalesce(owner_id, '') = @owner_id::text;
@@ -38,7 +38,7 @@ WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND coalesce(owner_id, '') = @owner_id::text
@@ -48,7 +48,7 @@ FOR UPDATE;
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
@@ -62,7 +62,7 @@ LIMIT @page;
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
-       sealed_older_secrets, older_secrets_expire_at, moved_at
+       sealed_older_secrets, older_secrets_expire_at, moved_at, moves
 FROM endpoints
 WHERE deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
@@ -72,6 +72,7 @@ ORDER BY id DESC
 LIMIT @page;
 
 -- name: UpdateEndpoint :exec
+-- UpdateEndpoint sets moved_at for the previous release, which doesn't know moves.
 UPDATE endpoints
 SET url = @url, event_types = @event_types, active = @active, sealed_secret = @sealed_secret,
     sealed_previous_secret = @sealed_previous_secret,
@@ -79,7 +80,7 @@ SET url = @url, event_types = @event_types, active = @active, sealed_secret = @s
     sealed_older_secrets = @sealed_older_secrets, older_secrets_expire_at = @older_secrets_expire_at,
     rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at,
     custom_headers = @custom_headers, auth = @auth, sealed_auth = @sealed_auth, signatures = @signatures,
-    filter = @filter, moved_at = NULLIF(@moved_at::timestamptz, 'epoch')
+    filter = @filter, moves = @moves, moved_at = CASE WHEN moves = @moves THEN moved_at ELSE now() END
 WHERE id = @id;
 
 -- name: ClearFailures :exec

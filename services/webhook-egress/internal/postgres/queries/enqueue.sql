@@ -97,14 +97,15 @@ WITH draft AS (
            unnest(@leased::boolean[]) AS leased, unnest(@signing_modes::text[]) AS signing_mode,
            NULLIF(unnest(@endpoints::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
            unnest(@tests::boolean[]) AS test, NULLIF(unnest(@ordering_keys::text[]), '') AS ordering_key,
-           NULLIF(unnest(@positions::bigint[]), 0) AS position, unnest(@many_paths::boolean[]) AS many_paths
+           NULLIF(unnest(@positions::bigint[]), 0) AS position, unnest(@many_paths::boolean[]) AS many_paths,
+           NULLIF(unnest(@moves::integer[]), -1) AS moves
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
-                            deadline_at, updated_at, endpoint_id, test, ordering_key)
+                            deadline_at, updated_at, endpoint_id, test, ordering_key, endpoint_moves)
     SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, signing_mode,
            NULLIF(headers, '')::jsonb, sealed_headers, NULLIF(idempotency_key, ''), NULLIF(traceparent, ''),
-           'queued', max_attempts, deadline_at, created_at, endpoint_id, test, ordering_key
+           'queued', max_attempts, deadline_at, created_at, endpoint_id, test, ordering_key, moves
     FROM draft
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)

@@ -1,7 +1,7 @@
 -- name: MatchEndpoints :many
 -- MatchEndpoints returns the endpoints that an event is for, active and paused.
-SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active, own.filter
-FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types, e.filter FROM endpoints e
+SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active, own.filter, own.moves
+FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types, e.filter, e.moves FROM endpoints e
       WHERE e.organization_id = @organization_id AND e.deleted_at IS NULL
       OFFSET 0) AS own -- by organization: patterns like `*` select no subset
 WHERE own.event_types && @patterns::text[] AND own.id <> @except_endpoint::uuid
@@ -15,7 +15,8 @@ WITH fanned AS (
     SELECT unnest(@delivery_ids::uuid[]) AS delivery_id, unnest(@endpoint_ids::uuid[]) AS endpoint_id,
            NULLIF(unnest(@owners::text[]), '') AS owner_id, unnest(@flow_ids::bigint[]) AS flow_id,
            unnest(@urls::text[]) AS url, unnest(@signing_modes::text[]) AS signing_mode,
-           NULLIF(unnest(@positions::bigint[]), 0) AS position, NULLIF(unnest(@filter_errors::text[]), '') AS filter_error
+           NULLIF(unnest(@positions::bigint[]), 0) AS position, NULLIF(unnest(@filter_errors::text[]), '') AS filter_error,
+           unnest(@moves::integer[]) AS moves
 ), event AS (
     INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused,
                         skipped_filtered)
@@ -27,10 +28,10 @@ WITH fanned AS (
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type,
                             signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at,
-                            ordering_key, filter_error)
+                            ordering_key, filter_error, endpoint_moves)
     SELECT delivery_id, @created_at::timestamptz, @organization_id, owner_id, endpoint_id, @id::uuid, flow_id, url, @event_type,
            signing_mode, NULLIF(@headers::text, '')::jsonb, @sealed_headers, NULLIF(@traceparent::text, ''), 'queued',
-           @max_attempts, NULLIF(@deadline::timestamptz, 'epoch'), @created_at::timestamptz, NULLIF(@ordering_key::text, ''), filter_error
+           @max_attempts, NULLIF(@deadline::timestamptz, 'epoch'), @created_at::timestamptz, NULLIF(@ordering_key::text, ''), filter_error, moves
     FROM fanned
 )
 INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes, ordering_key, position)
