@@ -92,14 +92,28 @@ func collectConstants(file *ast.File, constants map[string]string) {
 		spec, ok := n.(*ast.ValueSpec)
 		if ok && len(spec.Names) == len(spec.Values) {
 			for i, value := range spec.Values {
-				if text, ok := value.(*ast.BasicLit); ok && text.Kind == token.STRING {
-					constants[spec.Names[i].Name], _ = strconv.Unquote(text.Value)
+				if text, ok := constantText(value); ok {
+					constants[spec.Names[i].Name] = text
 				}
 			}
 		}
 		_, within := n.(*ast.FuncDecl)
 		return !within
 	})
+}
+
+// constantText returns the value of a string, or of a sum of strings.
+func constantText(value ast.Expr) (text string, ok bool) {
+	switch value := value.(type) {
+	case *ast.BasicLit:
+		text, _ = strconv.Unquote(value.Value)
+		return text, value.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, ok := constantText(value.X)
+		right, also := constantText(value.Y)
+		return left + right, ok && also
+	}
+	return "", false
 }
 
 // headerOf returns the name of the response header that a call sets, and nil for other nodes. It knows
@@ -152,15 +166,15 @@ func textOf(name ast.Expr, constants map[string]string) string {
 	return types.ExprString(name)
 }
 
-// listOf returns the strings in a list of a Go file. An element may be a string, or one of the file's constants plus a
-// string.
+// listOf returns the strings in a list of a Go file. An element may be a string, one of the file's constants plus a
+// string, or a header that package caller names.
 func listOf(t *testing.T, path, list string) (texts []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	constants := make(map[string]string)
+	constants := callerHeaders(t)
 	collectConstants(file, constants)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -172,6 +186,8 @@ func listOf(t *testing.T, path, list string) (texts []string) {
 			case *ast.BasicLit:
 				text, _ := strconv.Unquote(element.Value)
 				texts = append(texts, text)
+			case *ast.SelectorExpr:
+				texts = append(texts, textOf(element, constants))
 			case *ast.BinaryExpr:
 				prefix, ok := element.X.(*ast.Ident)
 				rest, also := element.Y.(*ast.BasicLit)

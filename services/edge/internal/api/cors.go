@@ -13,8 +13,8 @@ import (
 // Values of the CORS protocol (fetch.spec.whatwg.org, section 3.2). Pages send their token in Authorization: cookies and
 // other credentials of the browser are not asked for, so that their mode is never allowed.
 const (
-	corsRequestHeaders = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id"
-	corsAnswerHeaders  = "Deprecation, Idempotent-Replayed, RateLimit, RateLimit-Policy, Retry-After, Sunset, " +
+	corsRequestHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id"
+	corsAnswerHeaders  = "Deprecation, ETag, Idempotent-Replayed, RateLimit, RateLimit-Policy, Retry-After, Sunset, " +
 		"X-Request-Id, X-Should-Retry"
 	// corsMaxAge is how long a browser may keep the answer to a preflight, in seconds.
 	corsMaxAge = "600"

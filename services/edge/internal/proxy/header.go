@@ -12,7 +12,7 @@ import (
 // identities, terms of keys, X-Forwarded-*, hop-by-hop headers. The edge sets traceparent itself. Owner, user and run narrow a request
 // within the customer's own organization, which the key alone determines.
 var passed = []string{
-	"Accept", "Content-Type", "Last-Event-Id",
+	"Accept", "Content-Type", "If-None-Match", "Last-Event-Id",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
 	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta", mcp + "Protocol-Version", mcp + "Session-Id",
 	product + "Goal", product + "Provider", product + "Byok", product + "Allow-Substitution", product + "Classification",
@@ -20,12 +20,13 @@ var passed = []string{
 }
 
 // passedOfUser are those of a call with an end user's token, which alone says who calls.
-var passedOfUser = []string{"Accept", "Content-Type", "Last-Event-Id", caller.HeaderRequest, caller.HeaderIdempotency}
+var passedOfUser = []string{"Accept", "Content-Type", "If-None-Match", "Last-Event-Id", caller.HeaderRequest, caller.HeaderIdempotency}
 
 // returned are the response headers that reach a customer, in addition to those that begin with product. The edge
-// sets X-Request-Id on every response itself.
+// sets X-Request-Id on every response itself. By Etag and If-None-Match a caller revalidates what it has; no service sets
+// Last-Modified or serves ranges.
 var returned = []string{
-	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag", "Last-Modified",
+	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag",
 	"Retry-After", "X-Should-Retry", "X-Accel-Buffering", "Idempotent-Replayed", "Idempotency-Mismatch", "Deprecation", "Sunset",
 	"Allow", mcp + "Session-Id",
 }
