@@ -64,7 +64,7 @@ type Capabilities struct {
 	Dimensions Dimensions `yaml:"dimensions"`
 	// ImageSizes are the sizes of images that it generates, such as "1024x1024"; absent: any.
 	ImageSizes []string `yaml:"image_sizes"`
-	// ImageTokens is the usual number of output tokens of one image, for comparing prices.
+	// ImageTokens is the usual number of output tokens of one image, for comparing prices and for estimates.
 	ImageTokens int `yaml:"image_tokens"`
 }
 

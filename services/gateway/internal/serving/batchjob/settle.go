@@ -113,16 +113,14 @@ func (s *settlement) number(id string) (int, bool) {
 // entry returns the ledger entry of an answered request, and adds it to the bill.
 func (s *settlement) entry(n int, r *provider.BatchResult) ledger.Entry {
 	j := s.job
-	usage, state := s.requests[n].usage(r.Usage, len(r.Line))
+	request := &s.requests[n]
+	bound := inference.BatchBound{Input: request.Input, MostInput: request.MostInput, MostOutput: request.MostOutput}
+	usage, state, reported := inference.BatchUsage(r.Usage, bound, r.Written)
 	cost := s.prices.CostInBatch(s.vendor.target.Provider, s.vendor.target.Model, s.now, usage)
 	s.bill.Usage.Add(usage)
 	s.bill.Cost = s.bill.Cost.Plus(cost.Amount)
 	s.bill.Estimated = s.bill.Estimated || state != ledger.StateReported || !cost.Known
 	s.bill.Price = cost.Version
-	var reported *provider.Usage
-	if state == ledger.StatePartial {
-		reported = r.Usage
-	}
 	return ledger.Entry{
 		ID: entryID(j.Reservation, n), RequestID: j.ID, Organization: j.Organization, Key: j.Key, KeyOrigin: j.KeyOrigin, User: j.User, Service: j.Service,
 		Run: j.Run, Tags: j.Tags,
@@ -131,21 +129,6 @@ func (s *settlement) entry(n int, r *provider.BatchResult) ledger.Entry {
 		Attempts: 1, Usage: usage, Reported: reported, State: state, Cost: cost.Amount, PriceVersion: cost.Version, Outcome: ledger.OutcomeCompleted,
 		StartedAt: j.CreatedAt, EndedAt: s.now,
 	}
-}
-
-// usage returns what a request is billed for: the vendor's report as far as it is possible, or an estimate. size is the
-// length of its result.
-func (r *Request) usage(reported *provider.Usage, size int) (provider.Usage, ledger.State) {
-	most := provider.Usage{Input: r.MostInput, Output: r.MostOutput}
-	if reported == nil {
-		u := provider.Usage{Input: r.Input, Output: min(provider.Estimate(0, size).Output, r.MostOutput)}
-		return u, ledger.StateEstimated
-	}
-	u := *reported
-	if inference.ClampUsage(&u, most) {
-		return u, ledger.StatePartial
-	}
-	return u, ledger.StateReported
 }
 
 // entryID returns the id of the ledger row of a request: the same for each try.

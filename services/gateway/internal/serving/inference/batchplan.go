@@ -237,9 +237,3 @@ func (b *batchPlanner) result() (*BatchPlan, error) {
 
 // Spent counts what a batch job has cost in the metrics of all completions.
 func (e *Engine) Spent(r *ledger.Report) { e.spent(r) }
-
-// ClampUsage lowers a vendor's report to the most that a request can use, and reports whether any of it was more.
-func ClampUsage(reported *provider.Usage, most provider.Usage) bool {
-	b := bound{Usage: most}
-	return len(b.clamp(reported, arrived{})) > 0
-}

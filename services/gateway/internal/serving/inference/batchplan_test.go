@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/serving/admission"
@@ -268,21 +269,35 @@ func TestPlanBatchRefused(t *testing.T) {
 	}
 }
 
-// A vendor's report is billed as far as the request can have used it.
-func TestClampUsage(t *testing.T) {
-	most := provider.Usage{Input: 10, Output: 5}
-	for _, c := range []struct {
-		reported, want provider.Usage
-		clamped        bool
+// A vendor's report is billed as far as the request can have used it, and estimated where it counts nothing although there
+// was something.
+func TestBatchUsage(t *testing.T) {
+	of := BatchBound{Input: 3, MostInput: 10, MostOutput: 5}
+	type usage = provider.Usage
+	for name, c := range map[string]struct {
+		reported *usage
+		written  int
+		want     usage
+		state    ledger.State
+		beyond   bool
 	}{
-		{provider.Usage{Input: 10, Output: 5}, provider.Usage{Input: 10, Output: 5}, false},
-		{provider.Usage{Input: 11, Output: 5}, provider.Usage{Input: 10, Output: 5}, true},
-		{provider.Usage{Input: 1, Output: 1 << 40}, provider.Usage{Input: 1, Output: 5}, true},
+		"a report":             {&usage{Input: 10, Output: 5}, 8, usage{Input: 10, Output: 5}, ledger.StateReported, false},
+		"more input":           {&usage{Input: 11, Output: 5}, 8, usage{Input: 10, Output: 5}, ledger.StatePartial, true},
+		"more output":          {&usage{Input: 1, Output: 1 << 40}, 8, usage{Input: 1, Output: 5}, ledger.StatePartial, true},
+		"none":                 {nil, 8, usage{Input: 3, Output: 2}, ledger.StateEstimated, false},
+		"zeros":                {&usage{}, 8, usage{Input: 3, Output: 2}, ledger.StateEstimated, false},
+		"zeros, a long answer": {&usage{}, 800, usage{Input: 3, Output: 5}, ledger.StateEstimated, false},
+		"no output":            {&usage{Input: 7}, 8, usage{Input: 7, Output: 2}, ledger.StateEstimated, false},
+		"no output, no text":   {&usage{Input: 7}, 0, usage{Input: 7}, ledger.StateReported, false},
+		"no input":             {&usage{Output: 4}, 8, usage{Input: 3, Output: 4}, ledger.StateEstimated, false},
+		"cached input":         {&usage{CacheRead: 9, Output: 4}, 8, usage{CacheRead: 9, Output: 4}, ledger.StateReported, false},
+		"no input, more output": {
+			&usage{Output: 1 << 40}, 8, usage{Input: 3, Output: 5}, ledger.StateEstimated, true,
+		},
 	} {
-		got := c.reported
-		clamped := ClampUsage(&got, most)
-		if diff := cmp.Diff(c.want, got); diff != "" || clamped != c.clamped {
-			t.Errorf("%+v: clamped %v (-want +got):\n%s", c.reported, clamped, diff)
+		got, state, beyond := BatchUsage(c.reported, of, c.written)
+		if diff := cmp.Diff(c.want, got); diff != "" || state != c.state || (beyond != nil) != c.beyond {
+			t.Errorf("%s: %s, beyond %+v (-want +got):\n%s", name, state, beyond, diff)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 
-	"switchyard.dev/services/gateway/internal/content/token"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -143,25 +142,6 @@ func mostInput(r *Request, c *candidate) int64 {
 	return input
 }
 
-// plausibleBytes is the number of bytes of text per token at which a report is accepted without counting. Few texts
-// that people or programs write have more tokens than that.
-const plausibleBytes = 3
-
-// countInput lowers the input bound to the text's tokens by the model's vocabulary plus a quarter, and what isn't text.
-// It counts only if the report exceeds what most texts have, the vocabulary is known, and the text is short enough to
-// be counted in full.
-func (b *bound) countInput(r *Request, c *candidate, reported *provider.Usage) {
-	text := int64(promptBytes(r))
-	around := b.Input - text
-	if r.Relay != nil || r.Bounds.opens(c) || around < 0 || text > token.MostBytes || reported.Prompt() <= text/plausibleBytes+messageInput {
-		return
-	}
-	if counter, known := token.For(c.names()...); known {
-		tokens := countInput(r, &counter)
-		b.Input = min(b.Input, tokens+tokens/4+around)
-	}
-}
-
 // imageTokensAt returns the most tokens that an image can count at a candidate.
 func imageTokensAt(c *candidate) int {
 	if strings.Contains(c.Upstream, "4o-mini") {
@@ -199,93 +179,6 @@ func firstOf(limits ...int) int {
 		}
 	}
 	return 0
-}
-
-// excess names the part of a usage of which a vendor reported more than the request can use.
-type excess string
-
-// The parts, as the metric names them; pieces have the name of their bucket.
-const (
-	excessInput  excess = "input"
-	excessOutput excess = "output"
-	// excessStream is of a stream that exceeded its bound and was cut.
-	excessStream excess = "stream"
-)
-
-// arrived is how much of an answer arrived, in bytes; 0 if that is unknown. hidden reports whether the vendor may have
-// counted thinking that it didn't send among the output.
-type arrived struct {
-	bytes  int
-	hidden bool
-}
-
-// clamp lowers a report to the bound, and returns the parts that exceeded it. Negative counts become 0. Where the vendor
-// counts no thinking among the output, the output is at most a token for each byte that arrived, plus toolsInput.
-func (b *bound) clamp(u *provider.Usage, of arrived) (beyond []excess) {
-	for _, bucket := range provider.Buckets() {
-		*bucket.Of(u) = max(*bucket.Of(u), 0)
-	}
-	if take(b.Input, u, provider.SidePrompt) {
-		beyond = append(beyond, excessInput)
-	}
-	output := take(b.Output, u, provider.SideCompletion)
-	if of.bytes > 0 && (u.Reasoning > 0 || !of.hidden) {
-		output = cut(int64(of.bytes)+toolsInput, &u.Output) || output
-	}
-	if output {
-		beyond = append(beyond, excessOutput)
-	}
-	for _, bucket := range provider.SidePieces.Buckets() {
-		if cut(*bucket.Of(&b.Usage), bucket.Of(u)) {
-			beyond = append(beyond, excess(bucket.Name()))
-		}
-	}
-	return beyond
-}
-
-// take distributes a total over the buckets of a side, to each at most what it has: first to the specific ones in their
-// order, then to those that they fall back to. It reports whether a bucket was cut. Sums can't overflow.
-func take(left int64, u *provider.Usage, side provider.Side) (wasCut bool) {
-	for _, isSpecific := range []bool{true, false} {
-		for _, b := range side.Buckets() {
-			if _, specific := b.Fallback(); specific == isSpecific {
-				wasCut = cut(left, b.Of(u)) || wasCut
-				left -= *b.Of(u)
-			}
-		}
-	}
-	return wasCut
-}
-
-// cut lowers a count to a limit, and reports whether it was above.
-func cut(limit int64, count *int64) bool {
-	if *count <= limit {
-		return false
-	}
-	*count = limit
-	return true
-}
-
-// Bytes of one token of text. The longest words of the vocabularies in use are below textBytes
-// (".translatesAutoresizingMaskIntoConstraints" has 42), and runs of one character, as spaces or dashes, come in tokens
-// of up to runBytes.
-const (
-	textBytes = 48
-	runBytes  = 128
-)
-
-// leastTokens returns the smallest number of tokens that a text can have: for an honest answer within its bound it is
-// never larger than the bound.
-func leastTokens(bytes, runs int) int64 { return int64((bytes-runs)/textBytes + runs/runBytes) }
-
-// runsOf returns how many bytes of a text repeat the byte before them.
-func runsOf(text string) (n int) {
-	for i := 1; i < len(text); i++ {
-		if text[i] == text[i-1] {
-			n++
-		}
-	}
-	return n
 }
 
 // Bytes of a stream, whatever they contain: what may come with each token (the log probabilities of twenty others have

@@ -25,10 +25,10 @@ func TestAbsurdReportsAreClamped(t *testing.T) {
 		"input":        {Input: absurd, Output: 1},
 		"output":       {Input: 1, Output: absurd},
 		"reasoning":    {Input: 1, Reasoning: absurd},
-		"cache":        {CacheRead: absurd, CacheWrite: absurd, CacheWriteLong: absurd},
+		"cache":        {CacheRead: absurd, CacheWrite: absurd, CacheWriteLong: absurd, Output: 1},
 		"all":          {Input: math.MaxInt64, CacheRead: math.MaxInt64, Output: math.MaxInt64, Reasoning: math.MaxInt64},
-		"images":       {Input: 1, Images: absurd},
-		"other output": {ImageOutput: absurd, AudioOutput: absurd},
+		"images":       {Input: 1, Output: 1, Images: absurd},
+		"other output": {Input: 1, ImageOutput: absurd, AudioOutput: absurd},
 		// Thinking is counted separately here, so that the remaining output must be visible.
 		"unseen text": {Input: 1, Reasoning: 1, Output: 2000},
 	} {

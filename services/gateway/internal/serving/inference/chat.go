@@ -63,13 +63,17 @@ func (r *Request) checkImages(images []string, native []byte) error {
 	}
 }
 
-// whole returns the size of a whole answer.
+// whole returns the size of a whole answer. It keeps the text only if its tokens are to be counted.
 func (a *attempt) whole() tally {
-	t := tally{usage: a.answer.Usage}
-	if t.usage == nil {
-		t.written = a.transcript()
+	event := &provider.Event{
+		Text: a.answer.Text, Reasoning: a.answer.Reasoning, Other: a.answer.Other, ToolCalls: a.answer.ToolCalls, Images: a.answer.Images,
+		Native: a.answer.Native, FinishReason: a.answer.FinishReason,
 	}
-	t.output(&provider.Event{Text: a.answer.Text, Reasoning: a.answer.Reasoning, Other: a.answer.Other, ToolCalls: a.answer.ToolCalls, Native: a.answer.Native})
+	t := tally{usage: a.answer.Usage}
+	if t.output(event); t.lacksOutput() {
+		t = tally{usage: a.answer.Usage, written: a.transcript()}
+		t.output(event)
+	}
 	return t
 }
 

@@ -143,10 +143,10 @@ func TestUsageStates(t *testing.T) {
 		estimated bool
 	}{
 		{"reported", "a", &provider.Usage{Input: 3, Output: 4}, ledger.StateReported, 3, false},
-		{"reported zero is not absent", "a", &provider.Usage{}, ledger.StateReported, 0, false},
+		{"zero is not reported", "a", &provider.Usage{}, ledger.StateEstimated, 2, true},
 		{"absent is not zero", "a", nil, ledger.StateEstimated, 2, true},
-		{"a negative report counts nothing", "a", &provider.Usage{Input: -3}, ledger.StateReported, 0, false},
-		{"no price", "c", &provider.Usage{Input: 3}, ledger.StateReported, 3, true},
+		{"a negative report counts nothing", "a", &provider.Usage{Input: -3, Output: 4}, ledger.StateEstimated, 2, true},
+		{"no price", "c", &provider.Usage{Input: 3, Output: 4}, ledger.StateReported, 3, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -228,7 +228,7 @@ func TestEmbedUsage(t *testing.T) {
 		estimated bool
 	}{
 		{"reported", &provider.Usage{Input: 7}, 7, false},
-		{"reported zero is not absent", &provider.Usage{}, 0, false},
+		{"zero is not reported: a token for every four bytes", &provider.Usage{}, 2, true},
 		{"absent: a token for every four bytes", nil, 2, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

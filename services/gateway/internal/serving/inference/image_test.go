@@ -219,7 +219,9 @@ func TestImagesUsage(t *testing.T) {
 	}{
 		{"pieces and tokens", &provider.Usage{Input: 1, ImageOutput: 2, Images: 3}, provider.Usage{Input: 1, ImageOutput: 2, Images: 3}, false},
 		{"tokens only", &provider.Usage{Input: 1, ImageOutput: 2}, provider.Usage{Input: 1, ImageOutput: 2, Images: 3}, false},
-		{"nothing", nil, provider.Usage{Input: 2, Images: 3}, true},
+		{"nothing", nil, provider.Usage{Input: 2, ImageOutput: 3 * imageTokens, Images: 3}, true},
+		{"pieces of a model that is priced by tokens", &provider.Usage{Images: 3}, provider.Usage{Input: 2, ImageOutput: 3 * imageTokens, Images: 3}, true},
+		{"no output of a model that is priced by tokens", &provider.Usage{Input: 1, Images: 3}, provider.Usage{Input: 1, ImageOutput: 3 * imageTokens, Images: 3}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := chain(t, "a", [2]string{"a-1", "a-1"}, &maker{name: "a", images: provider.Images{Images: made, Usage: c.usage}}, nil)

@@ -26,7 +26,10 @@ type tally struct {
 	written transcript
 	// frames are the bytes of a vendor's own frames, which contain all that arrived.
 	frames int
-	images int
+	// images are those that were asked for, and pictures those within a chat's answer.
+	images, pictures int
+	// filtered reports whether a vendor's filter ended the answer, or answered in place of the model.
+	filtered bool
 	// whole reports whether the answer came to its end, whatever happened to it then.
 	whole bool
 	// state of a usage that was settled before; empty: not yet.
@@ -45,6 +48,23 @@ func (t *tally) output(e *provider.Event) {
 		t.text(e.ToolCalls[i].Arguments)
 	}
 	t.frames += len(e.Native)
+	t.pictures += len(e.Images)
+	t.filtered = t.filtered || e.FinishReason == provider.FinishContentFilter
+}
+
+// report replaces the usage by that of a later report, which may lack a side that an earlier one has.
+func (t *tally) report(later *provider.Usage) {
+	if t.usage != nil {
+		merged := *later
+		raise(&merged, *t.usage)
+		later = &merged
+	}
+	t.usage = later
+}
+
+// lacksOutput reports whether an answer has content of which the vendor reported no tokens.
+func (t *tally) lacksOutput() bool {
+	return t.usage == nil || t.usage.Completion() == 0 && t.bytes > 0
 }
 
 // text adds a piece of text.
@@ -70,6 +90,8 @@ type charge struct {
 	attempts int
 	outcome  ledger.Outcome
 	tally
+	// at is when the call is billed; commit sets it.
+	at time.Time
 }
 
 // commit prices a call and commits its ledger row, and reports whether the row is safe. The provider has been paid: if
@@ -77,9 +99,9 @@ type charge struct {
 // 0 and is marked estimated; a request under a ceiling has been refused before, unless the policy allows it. It changes
 // nothing of the execution.
 func (x *execution) commit(ctx context.Context, c charge) (*bill, bool) {
-	now := time.Now()
+	c.at = time.Now()
 	usage, state, reported := x.usage(ctx, &c)
-	cost := x.cost(c.of, now, usage)
+	cost := x.cost(c.of, c.at, usage)
 	if !cost.Known {
 		x.engine.Log.InfoContext(ctx, "the model has no price; the completion is billed as 0",
 			slog.String("provider", c.of.Provider), slog.String("model", c.of.Model))
@@ -93,7 +115,7 @@ func (x *execution) commit(ctx context.Context, c charge) (*bill, bool) {
 		CacheHit:    x.hit,
 		Substituted: requested != "" && (requested != c.of.Provider || x.anotherSpace(x.request.Route.Operation, c.of)),
 	}
-	entry := x.entry(&c, report, now)
+	entry := x.entry(&c, report)
 	entry.Usage, entry.State, entry.PriceVersion, entry.Reported = usage, state, cost.Version, reported
 	err := x.engine.Ledger.Commit(context.WithoutCancel(ctx), entry)
 	if err != nil {
@@ -147,8 +169,8 @@ func (x *execution) cost(of *candidate, now time.Time, usage provider.Usage) pri
 	return x.fleet.Prices.Cost(of.Provider, of.Model, now, usage)
 }
 
-// usage returns the provider's report, reduced to what is plausible, and in reported the original if it was reduced. If
-// the answer was cut, a report covers what had arrived by then; if there is no report, the gateway counts.
+// usage returns the provider's report as far as it is plausible, and in reported the original if more was reported. If
+// the answer was cut, a report covers what had arrived by then. What is not reported, the gateway counts.
 func (x *execution) usage(ctx context.Context, c *charge) (u provider.Usage, state ledger.State, reported *provider.Usage) {
 	t := &c.tally
 	if t.usage != nil && t.state != "" {
@@ -156,9 +178,7 @@ func (x *execution) usage(ctx context.Context, c *charge) (u provider.Usage, sta
 	}
 	most := x.boundAt(c.of)
 	if t.usage == nil {
-		u = estimateInput(x.request, c.of.names()...)
-		u.Output += t.outputTokens(c.of)
-		u.Images += int64(t.images)
+		u = x.estimate(c, c.images)
 		most.clamp(&u, arrived{})
 		return u, ledger.StateEstimated, nil
 	}
@@ -169,18 +189,23 @@ func (x *execution) usage(ctx context.Context, c *charge) (u provider.Usage, sta
 		reported = t.usage
 		x.implausible(ctx, c.of, beyond, most.assumed, reported)
 	}
-	if c.outcome != ledger.OutcomeCompleted && !t.whole {
-		// Some vendors report the input at the beginning and the output only at the end.
+	wasCut := c.outcome != ledger.OutcomeCompleted && !t.whole
+	completed := x.complete(ctx, &u, c, wasCut)
+	if completed {
+		most.clamp(&u, arrived{})
+	}
+	if wasCut { // Some vendors report the input at the beginning and the output only at the end.
 		u.Output = min(max(u.Output, t.outputTokens(c.of)), most.Output-u.Completion()+u.Output)
-		if t.counted {
-			return u, ledger.StateEstimated, reported
-		}
-		return u, ledger.StatePartial, reported
 	}
-	if x.request.Bounds.surcharges(c.of) || reported != nil {
-		return u, ledger.StatePartial, reported
+	switch {
+	case completed, wasCut && t.counted:
+		state = ledger.StateEstimated
+	case wasCut, reported != nil, x.request.Bounds.surcharges(c.of):
+		state = ledger.StatePartial
+	default:
+		state = ledger.StateReported
 	}
-	return u, ledger.StateReported, nil
+	return u, state, reported
 }
 
 // hidesThinking reports whether a candidate may bill output that it doesn't send. Models whose vocabulary is published
@@ -214,7 +239,7 @@ func (s *selection) requestedProvider(operation provider.Operation, served *cand
 	return s.plan.Requested
 }
 
-func (x *execution) entry(c *charge, report ledger.Report, now time.Time) ledger.Entry {
+func (x *execution) entry(c *charge, report ledger.Report) ledger.Entry {
 	r := x.request
 	return ledger.Entry{
 		ID: c.id, RequestID: r.ID,
@@ -224,7 +249,7 @@ func (x *execution) entry(c *charge, report ledger.Report, now time.Time) ledger
 		Provider: report.Provider, Model: report.Model,
 		Credential: c.of.credential.Source, Fingerprint: c.of.credential.Fingerprint,
 		Substituted: report.Substituted, CacheHit: report.CacheHit, Attempts: c.attempts,
-		Cost: report.Cost, Outcome: c.outcome, StartedAt: x.started, EndedAt: now,
+		Cost: report.Cost, Outcome: c.outcome, StartedAt: x.started, EndedAt: c.at,
 	}
 }
 

@@ -11,8 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Sources of a completion's usage. Absent is not zero: a vendor that reports zero is believed, one that reports nothing
-// is estimated.
+// Sources of a completion's usage. Absent is not zero, and zero is absent if there was something to count.
 func TestUsageState(t *testing.T) {
 	prompt := provider.Estimate(8, 0).Input // of what request() sends
 	cases := map[string]struct {
@@ -27,13 +26,13 @@ func TestUsageState(t *testing.T) {
 			provider.Usage{Input: 7, CacheRead: 2, Output: 3, Reasoning: 1},
 		},
 		"an explicit zero": {
-			[]step{text("abcdefgh"), end(&provider.Usage{})}, ledger.OutcomeCompleted, ledger.StateReported, provider.Usage{},
+			[]step{text("abcdefgh"), end(&provider.Usage{})}, ledger.OutcomeCompleted, ledger.StateEstimated, provider.Usage{Input: prompt, Output: 2},
 		},
 		"nothing": {
 			[]step{text("abcdefgh"), end(nil)}, ledger.OutcomeCompleted, ledger.StateEstimated, provider.Usage{Input: prompt, Output: 2},
 		},
 		"a report that is negative": {
-			[]step{text("a"), end(&provider.Usage{Input: -5, Output: 3})}, ledger.OutcomeCompleted, ledger.StateReported, provider.Usage{Output: 3},
+			[]step{text("a"), end(&provider.Usage{Input: -5, Output: 3})}, ledger.OutcomeCompleted, ledger.StateEstimated, provider.Usage{Input: prompt, Output: 3},
 		},
 		"the input alone, then cut off": {
 			[]step{{event: provider.Event{Text: "abcdefgh", Usage: &provider.Usage{Input: 9}}}, {err: errors.New("reset")}},

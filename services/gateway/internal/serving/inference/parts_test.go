@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
@@ -146,6 +147,7 @@ func TestImagesOfAFailedRequestAreBilled(t *testing.T) {
 	b := chain(t, "a", [2]string{"a-1", "b-1"}, &maker{name: "a", err: &provider.PartialError{
 		Err: &provider.Error{Class: apierr.ClassContentPolicy, Status: http.StatusOK}, Usage: provider.Usage{Images: 2},
 	}}, nil)
+	b.Fleet().Prices = pricetest.Table(t, imagePrices)
 	r := drawRequest("")
 	r.ImageRequest.Count = 3
 	_, err := b.MakeImages(t.Context(), r)
@@ -153,7 +155,7 @@ func TestImagesOfAFailedRequestAreBilled(t *testing.T) {
 	if got := b.ledger.outcomes(); got != "interrupted" {
 		t.Fatalf("billed as %q", got)
 	}
-	if row := b.ledger.entries[0]; row.State != ledger.StatePartial || row.Usage != (provider.Usage{Images: 2}) {
+	if row := b.ledger.entries[0]; row.State != ledger.StatePartial || row.Usage != (provider.Usage{Images: 2}) || row.Cost == 0 {
 		t.Errorf("%s: %+v", row.State, row.Usage)
 	}
 }

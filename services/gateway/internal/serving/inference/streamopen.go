@@ -159,7 +159,7 @@ func (s *incoming) note(event provider.Event, size int) error {
 	}
 	s.calls = s.calls || len(event.ToolCalls) > 0
 	if event.Usage != nil {
-		s.tally.usage = event.Usage
+		s.tally.report(event.Usage)
 	}
 	if event.FinishReason != "" {
 		s.finish = event.FinishReason

@@ -38,7 +38,7 @@ func (s *scored) is(o *policy.Offer) bool {
 func (s *scored) candidate() Candidate {
 	return Candidate{
 		Target: s.Target, Upstream: s.Upstream, Identity: s.Identity, Host: s.Host, Unlisted: s.Unlisted,
-		Lacks: s.Lacks, Limits: s.Capabilities.Limits, Native: s.native, Hints: s.Hints, Terms: s.Terms, Substitute: s.substitute,
+		Lacks: s.Lacks, Limits: s.Capabilities.Limits, ImageTokens: s.Capabilities.ImageTokens, Native: s.native, Hints: s.Hints, Terms: s.Terms, Substitute: s.substitute,
 	}
 }
 

@@ -89,6 +89,8 @@ type Candidate struct {
 	// Lacks are the features that the model does not have, Limits its known sizes.
 	Lacks  policy.Feature
 	Limits policy.Limits
+	// ImageTokens is the usual number of output tokens of an image that the model makes; 0 if not known.
+	ImageTokens int
 	// Native reports whether the candidate takes the request as its caller wrote it. Hints are those that it takes otherwise.
 	Native bool
 	Hints  provider.Hint

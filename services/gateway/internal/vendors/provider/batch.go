@@ -3,7 +3,7 @@ package provider
 import "context"
 
 // EmbedBatches embeds inputs in batches of at most size texts, for vendors that accept no more at once. The vectors are
-// in the order of the inputs. The usage is the sum, or unknown if that of any batch is. It fails as a whole, with the
+// in the order of the inputs. The usage is the sum, or unknown if any batch reports none. It fails as a whole, with the
 // first failure; the calls of the other batches are then ended. See Parts for what the vendor bills of a failure. Vectors
 // that are not all of one length are a failure too.
 func EmbedBatches(ctx context.Context, inputs []string, size int, embed func(ctx context.Context, part []string) (*Vectors, error)) (*Vectors, error) {
@@ -46,7 +46,7 @@ func join(parts []*Vectors) *Vectors {
 	for _, part := range parts {
 		whole.Vectors = append(whole.Vectors, part.Vectors...)
 		switch {
-		case part.Usage == nil:
+		case part.Usage.Reported() == nil:
 			whole.Usage = nil
 		case whole.Usage != nil:
 			whole.Usage.Add(*part.Usage)

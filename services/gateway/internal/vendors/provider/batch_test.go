@@ -83,17 +83,19 @@ func TestEmbedBatchesFailAsAWhole(t *testing.T) {
 	}
 }
 
-// A usage that is known only in part is unknown.
+// A usage that is known only in part is unknown. A part of which the vendor counts nothing is not known.
 func TestEmbedBatchesWithoutUsage(t *testing.T) {
-	made, err := provider.EmbedBatches(t.Context(), texts(3), 1, func(_ context.Context, part []string) (*provider.Vectors, error) {
-		vectors := echo(part)
-		if part[0] == "1" {
-			vectors.Usage = nil
+	for _, missing := range []*provider.Usage{nil, {}} {
+		made, err := provider.EmbedBatches(t.Context(), texts(3), 1, func(_ context.Context, part []string) (*provider.Vectors, error) {
+			vectors := echo(part)
+			if part[0] == "1" {
+				vectors.Usage = missing
+			}
+			return vectors, nil
+		})
+		if err != nil || made.Usage != nil {
+			t.Errorf("%+v, %v, want no usage", made, err)
 		}
-		return vectors, nil
-	})
-	if err != nil || made.Usage != nil {
-		t.Errorf("%+v, %v, want no usage", made, err)
 	}
 }
 
@@ -138,6 +140,7 @@ func TestEmbedBatchesThatFailInPart(t *testing.T) {
 	}{
 		"all before it are answered": {"aaar", 3, false, true},
 		"one without usage":          {"aunr", 2 + 1, true, true}, // Two bytes are at least one token.
+		"one with zeros":             {"aznr", 1 + 2, true, true},
 		"one is given up":            {"agr", 1 + 1, true, true},
 		"one was not sent":           {"awr", 1, false, true},
 		"nothing is answered":        {"r", 0, false, false},
@@ -164,6 +167,8 @@ func TestEmbedBatchesThatFailInPart(t *testing.T) {
 					switch kind {
 					case 'u', 'n':
 						vectors.Usage = nil
+					case 'z':
+						vectors.Usage = &provider.Usage{}
 					case 'g', 'w':
 						<-ctx.Done()
 						return nil, ctx.Err()

@@ -127,8 +127,9 @@ type BatchResult struct {
 	// Line is the vendor's line as it came: a JSON object. It is valid until the call returns.
 	Line    json.RawMessage
 	Outcome BatchOutcome
-	// Usage is nil where the vendor reported none.
-	Usage *Usage
+	// Usage is nil where the vendor reported none. Written is how many bytes of the answer the model wrote.
+	Usage   *Usage
+	Written int
 }
 
 // BatchOutcome is what became of one request of a job.

@@ -42,7 +42,9 @@ func Parts[T any](ctx context.Context, n int, call func(ctx context.Context, par
 				return within.Err() // Another part has failed; its error counts.
 			}
 			receipt := ReceiptOf(ctx).Part()
-			answers[i], bills[i].usage, err = call(WithReceipt(within, receipt), i)
+			var usage *Usage
+			answers[i], usage, err = call(WithReceipt(within, receipt), i)
+			bills[i].usage = usage.Reported()
 			bills[i].due = err == nil || within.Err() != nil && receipt.Sent() && !refused(err)
 			return err
 		}))

@@ -309,3 +309,12 @@ type Answer struct {
 	// Limits are what the vendor reported as left of the rate limit.
 	Limits Limits
 }
+
+// Written returns how many bytes the model wrote, shown or not.
+func (a *Answer) Written() int {
+	n := len(a.Text) + len(a.Reasoning) + len(a.Other)
+	for i := range a.ToolCalls {
+		n += len(a.ToolCalls[i].Name) + len(a.ToolCalls[i].Arguments)
+	}
+	return n
+}

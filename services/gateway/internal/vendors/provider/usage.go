@@ -22,16 +22,26 @@ type Usage struct {
 }
 
 // Prompt returns all tokens of input, the contract's prompt_tokens.
-func (u Usage) Prompt() int64 { return u.on(SidePrompt) }
+func (u Usage) Prompt() int64 { return u.On(SidePrompt) }
 
 // Completion returns all tokens of output, the contract's completion_tokens.
-func (u Usage) Completion() int64 { return u.on(SideCompletion) }
+func (u Usage) Completion() int64 { return u.On(SideCompletion) }
 
-func (u *Usage) on(side Side) (sum int64) {
+// On returns all that is counted on a side.
+func (u *Usage) On(side Side) (sum int64) {
 	for _, b := range side.Buckets() {
 		sum += *b.Of(u)
 	}
 	return sum
+}
+
+// Reported returns u, or nil if all its counts are zero: every call uses something, and a vendor that counts nothing may
+// write zeros.
+func (u *Usage) Reported() *Usage {
+	if u == nil || *u == (Usage{}) {
+		return nil
+	}
+	return u
 }
 
 // Estimate estimates the usage for a text if a vendor reported none: a token for every four bytes, rounded up. Callers

@@ -30,9 +30,13 @@ func resultOf(line []byte) (provider.BatchResult, error) {
 	}
 	result := provider.BatchResult{CustomID: custom, Line: line, Outcome: outcomeOf(view.Get("result.type").Str)}
 	if result.Outcome == provider.BatchAnswered {
+		message := view.Get("result.message")
 		var u usage
-		u.update(view.Get("result.message.usage"))
+		u.update(message.Get("usage"))
 		result.Usage = u.disjoint()
+		if answer, err := decode(message); err == nil {
+			result.Written = answer.Written()
+		}
 	}
 	return result, nil
 }

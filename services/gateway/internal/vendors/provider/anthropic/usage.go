@@ -1,6 +1,8 @@
 package anthropic
 
 import (
+	"cmp"
+
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -57,13 +59,11 @@ func (u *usage) disjoint() *provider.Usage {
 	if !u.input.known && !u.output.known {
 		return nil
 	}
-	written := u.cacheWrite.n
-	if !u.cacheWrite.known {
-		written = u.cache5Minutes.n + u.cache1Hour.n
-	}
-	long, reasoning := min(u.cache1Hour.n, written), min(u.reasoning.n, u.output.n)
+	written := cmp.Or(u.cacheWrite.n, u.cache5Minutes.n+u.cache1Hour.n)
+	output := cmp.Or(u.output.n, u.reasoning.n) // A total of zero beside a part is not the total.
+	long, reasoning := min(u.cache1Hour.n, written), min(u.reasoning.n, output)
 	return &provider.Usage{
 		Input: u.input.n, CacheRead: u.cacheRead.n, CacheWrite: written - long, CacheWriteLong: long,
-		Output: u.output.n - reasoning, Reasoning: reasoning,
+		Output: output - reasoning, Reasoning: reasoning,
 	}
 }

@@ -5,7 +5,25 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
+
+// A total of zero beside its parts is not the total, and what is counted apart stays.
+func TestZeroTotals(t *testing.T) {
+	for report, want := range map[string]provider.Usage{
+		`{"input_tokens":0,"output_tokens":0}`:                                                                                              {},
+		`{"input_tokens":0,"cache_read_input_tokens":9,"output_tokens":4}`:                                                                  {CacheRead: 9, Output: 4},
+		`{"output_tokens":0,"output_tokens_details":{"thinking_tokens":4}}`:                                                                 {Reasoning: 4},
+		`{"input_tokens":1,"cache_creation_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":3}}`: {Input: 1, CacheWrite: 2, CacheWriteLong: 3},
+	} {
+		var u usage
+		u.update(gjson.Parse(report))
+		if got := u.disjoint(); got == nil || *got != want {
+			t.Errorf("%s: %+v, want %+v", report, got, want)
+		}
+	}
+}
 
 // Absurd counts neither overflow nor become negative, and details beyond their total are reduced.
 func TestAbsurdCounts(t *testing.T) {

@@ -1,6 +1,8 @@
 package bedrock
 
 import (
+	"cmp"
+
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -20,9 +22,11 @@ func usageOf(report gjson.Result) *provider.Usage {
 	var long int64
 	report.Get("cacheDetails").ForEach(func(_, detail gjson.Result) bool {
 		if n, _ := wire.Tokens(detail.Get("inputTokens")); detail.Get("ttl").Str == string(provider.CacheLong) {
-			long = min(long+n, written)
+			long = min(long+n, wire.MaxTokens)
 		}
 		return true
 	})
+	written = cmp.Or(written, long) // A total of zero beside a part is not the total.
+	long = min(long, written)
 	return &provider.Usage{Input: input, CacheRead: read, CacheWrite: written - long, CacheWriteLong: long, Output: output}
 }

@@ -207,7 +207,7 @@ func together(answers []*provider.Images) *provider.Images {
 	reported := true
 	for _, one := range answers {
 		all.Images = append(all.Images, one.Images...)
-		if one.Usage == nil {
+		if one.Usage.Reported() == nil {
 			reported = false
 			continue
 		}

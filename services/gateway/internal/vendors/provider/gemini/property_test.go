@@ -1,6 +1,7 @@
 package gemini_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -127,7 +128,8 @@ func TestUsageSumsToTheTotal(t *testing.T) {
 		}
 		at := func(name string) int64 { return max(0, report[name].(int64)) }
 		u := *answer.Usage
-		if u.Prompt() != at("promptTokenCount")+at("toolUsePromptTokenCount") || u.Completion() != at("candidatesTokenCount")+at("thoughtsTokenCount") {
+		prompt := cmp.Or(at("promptTokenCount"), at("cachedContentTokenCount"))
+		if u.Prompt() != prompt+at("toolUsePromptTokenCount") || u.Completion() != at("candidatesTokenCount")+at("thoughtsTokenCount") {
 			r.Errorf("%s: %+v", body, u)
 		}
 		for _, bucket := range []int64{u.Input, u.CacheRead, u.ImageInput, u.AudioInput, u.Output, u.Reasoning, u.ImageOutput, u.AudioOutput} {

@@ -1,6 +1,8 @@
 package gemini
 
 import (
+	"cmp"
+
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -16,7 +18,7 @@ func usageOf(metadata gjson.Result) *provider.Usage {
 	if !r.prompt.known && !r.candidates.known {
 		return nil
 	}
-	prompt, candidates, thoughts := r.prompt.n, r.candidates.n, r.thoughts.n
+	prompt, candidates, thoughts := cmp.Or(r.prompt.n, r.cached.n), r.candidates.n, r.thoughts.n
 	if r.total.known && r.total.n == prompt+r.tools.n+candidates {
 		thoughts = min(thoughts, candidates)
 		candidates -= thoughts

@@ -260,6 +260,33 @@ func TestBatchUsage(t *testing.T) {
 	}
 }
 
+// What the model wrote into each API's answers is counted.
+func TestBatchWritten(t *testing.T) {
+	for body, want := range map[string]int{
+		`{"choices":[{"message":{"content":"hello"}},{"message":{"content":"you","reasoning_content":"12"}}]}`:                                  10,
+		`{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{}"}}]}}]}`:                        3,
+		`{"choices":[{"message":{"content":"","reasoning_details":[{"text":"hello"}]}}]}`:                                                       5,
+		`{"object":"text_completion","choices":[{"text":"hello"},{"text":"you"}]}`:                                                              8,
+		`{"object":"response","output":[{"type":"message","content":[{"text":"hello"}]},{"type":"function_call","name":"f","arguments":"{}"}]}`: 8,
+		`{"object":"list","data":[{"embedding":[1]}]}`:                                                                                          0, `{"results":[]}`: 0, `"x"`: 0,
+	} {
+		line := `{"custom_id":"m1","response":{"status_code":200,"body":` + body + `},"error":null}`
+		p, err := openai.New(provider.Settings{BaseURL: "https://api.openai.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, line)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.BatchResults(t.Context(), providertest.Credential(), nil, &provider.BatchReport{ID: "b1", Output: "f1"}, func(r provider.BatchResult) error {
+			if r.Written != want {
+				t.Errorf("%s: %d bytes, want %d", body, r.Written, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The file of a refused job is deleted though its caller has left.
 func TestFileOfRefusedJobIsDeletedAllTheSame(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())

@@ -35,7 +35,8 @@ func resultOf(line []byte) (provider.BatchResult, error) {
 	}
 	result := provider.BatchResult{CustomID: custom, Line: line, Outcome: outcomeOf(view)}
 	if result.Outcome == provider.BatchAnswered {
-		result.Usage = resultUsage(view.Get("response.body"))
+		body := view.Get("response.body")
+		result.Usage, result.Written = resultUsage(body), resultWritten(body)
 	}
 	return result, nil
 }
@@ -54,6 +55,25 @@ func outcomeOf(view gjson.Result) provider.BatchOutcome {
 		return provider.BatchRequestCancelled
 	}
 	return provider.BatchRequestFailed
+}
+
+// resultWritten returns how many bytes the model wrote in an answer of any API.
+func resultWritten(body gjson.Result) int {
+	answer := &provider.Answer{}
+	if output := body.Get("output"); output.IsArray() {
+		readOutput(output, answer)
+		return answer.Written()
+	}
+	var c chunk
+	members(body, c.member)
+	c.addDetails()
+	answer.Text, answer.Reasoning, answer.Other = c.text.String(), c.reasoning.String(), c.other.String()
+	for i := range c.calls {
+		answer.ToolCalls = append(answer.ToolCalls, c.calls[i].ToolCall)
+	}
+	n := answer.Written()
+	each(body.Get("choices"), func(choice gjson.Result) { n += len(wire.Text(choice.Get("text"))) }) // The API before chats.
+	return n
 }
 
 // resultUsage returns the usage of an answer of any API, or nil if it has none.

@@ -49,13 +49,19 @@ func (c *chunk) read(caller *wire.Caller, status int, data []byte) error {
 	if len(c.calls) > provider.MaxToolCalls {
 		return provider.TooManyCalls()
 	}
-	if c.reasoning.Empty() {
-		each(c.details, func(detail gjson.Result) {
-			c.reasoning.Add(wire.Text(detail.Get("text")))
-			c.reasoning.Add(wire.Text(detail.Get("summary")))
-		})
-	}
+	c.addDetails()
 	return nil
+}
+
+// addDetails adds the text in the details of the reasoning if the reasoning came in no other member.
+func (c *chunk) addDetails() {
+	if !c.reasoning.Empty() {
+		return
+	}
+	each(c.details, func(detail gjson.Result) {
+		c.reasoning.Add(wire.Text(detail.Get("text")))
+		c.reasoning.Add(wire.Text(detail.Get("summary")))
+	})
 }
 
 func (c *chunk) member(name string, value gjson.Result) {
@@ -76,8 +82,8 @@ func (c *chunk) member(name string, value gjson.Result) {
 }
 
 func (c *chunk) addUsage(value gjson.Result) {
-	if c.usage == nil {
-		c.usage = usageOf(value)
+	if used := usageOf(value); c.usage.Reported() == nil && used != nil {
+		c.usage = used
 	}
 }
 

@@ -52,14 +52,15 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 	return made, nil
 }
 
-// inputOf returns a usage that is all input; some servers report only the total.
+// inputOf returns a usage that is all input. Some servers report only the total, beside a zero or nothing.
 func inputOf(usage gjson.Result) *provider.Usage {
+	var input *provider.Usage
 	for _, name := range []string{"prompt_tokens", "total_tokens"} {
-		if tokens := usage.Get(name); tokens.Type == gjson.Number {
-			return &provider.Usage{Input: count(tokens)}
+		if tokens := usage.Get(name); tokens.Type == gjson.Number && input.Reported() == nil {
+			input = &provider.Usage{Input: count(tokens)}
 		}
 	}
-	return nil
+	return input
 }
 
 // vectorsOf returns the vectors in the order of their inputs. None is there twice.

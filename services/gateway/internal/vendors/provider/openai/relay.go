@@ -78,11 +78,14 @@ func (m *meter) Read(a *wire.Answer) (event provider.Event, leftOut bool) {
 	case PathTranscriptions, PathTranslations:
 		m.transcription(a)
 		event.Text = wire.Text(a.JSON.Get("delta"))
+		if m.usage != nil && m.usage.Prompt() > 0 && m.usage.Completion() == 0 { // The text must be counted.
+			event.Other = wire.Text(a.JSON.Get("text"))
+		}
 	case PathImages, PathImageEdits, PathVariations:
 		m.image(a.JSON)
 	case PathRerank:
-		if tokens := a.JSON.Get("usage.total_tokens"); tokens.Type == gjson.Number {
-			m.usage = &provider.Usage{Input: count(tokens), Searches: m.call.Estimate.Searches}
+		if tokens := count(a.JSON.Get("usage.total_tokens")); tokens > 0 {
+			m.usage = &provider.Usage{Input: tokens, Searches: m.call.Estimate.Searches}
 		}
 	}
 	event.Usage = m.usage
@@ -107,12 +110,13 @@ func (m *meter) completion(document gjson.Result) (event provider.Event, leftOut
 	return event, choices == 0 && m.usage != nil && !m.usageAsked
 }
 
-// bill reads a usage in tokens whose input and output are split by kind. Only audio models report it here.
+// bill reads a usage in tokens whose input and output are split by kind. Only audio models report it here. Two zeros are
+// no report.
 func (m *meter) bill(used gjson.Result) {
-	if !used.Get("input_tokens").Exists() && !used.Get("output_tokens").Exists() {
+	in, out := split{left: count(used.Get("input_tokens"))}, split{left: count(used.Get("output_tokens"))}
+	if in.left == 0 && out.left == 0 {
 		return
 	}
-	in, out := split{left: count(used.Get("input_tokens"))}, split{left: count(used.Get("output_tokens"))}
 	m.usage = &provider.Usage{AudioInput: in.take(count(used.Get("input_token_details.audio_tokens")))}
 	m.usage.Input = in.left
 	if m.call.Path == PathSpeech {

@@ -35,6 +35,9 @@ func TestMeter(t *testing.T) {
 			[]string{`{"type":"image_edit.partial_image"}`, `{"type":"image_edit.completed","usage":{"input_tokens":5,"output_tokens":60}}`, `{"type":"image_edit.completed","usage":{"input_tokens":5,"output_tokens":61}}`},
 			&provider.Usage{Input: 10, ImageOutput: 121, Images: 2},
 		},
+		"speech of zeros":       {PathSpeech, "", []string{`{"type":"speech.audio.done","usage":{"input_tokens":0,"output_tokens":0}}`}, nil},
+		"seconds beside zeros":  {PathTranscriptions, "", []string{`{"text":"a","duration":8.1,"usage":{"input_tokens":0,"output_tokens":0}}`}, &provider.Usage{AudioSeconds: 9}},
+		"rerank of zeros":       {PathRerank, "", []string{`{"results":[],"usage":{"total_tokens":0}}`}, nil},
 		"rerank":                {PathRerank, "", []string{`{"results":[],"usage":{"total_tokens":15}}`}, &provider.Usage{Input: 15, Searches: 2}},
 		"a moderation":          {PathModerations, "", []string{`{"results":[]}`}, nil},
 		"numbers that are none": {PathTranscriptions, "", []string{`{"usage":{"seconds":1e300}}`}, nil},
@@ -53,6 +56,19 @@ func TestMeter(t *testing.T) {
 				t.Errorf("usage (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The text of a transcription is counted if the vendor counts none of it.
+func TestMeterKeepsUncountedText(t *testing.T) {
+	for usage, want := range map[string]string{
+		`{"input_tokens":20,"output_tokens":0}`: "hello", `{"input_tokens":20}`: "hello", `{"input_tokens":20,"output_tokens":2}`: "", `{"seconds":7}`: "",
+	} {
+		m := &meter{call: &provider.Relay{Path: PathTranscriptions}}
+		event, _ := m.Read(&wire.Answer{JSON: gjson.Parse(`{"text":"hello","usage":` + usage + `}`)})
+		if event.Other != want {
+			t.Errorf("%s: %q is counted, want %q", usage, event.Other, want)
+		}
 	}
 }
 

@@ -158,9 +158,15 @@ func responseOf(caller *wire.Caller, status int, data []byte) (*provider.Answer,
 		return nil, r.failure(caller, status)
 	}
 	answer := &provider.Answer{Model: wire.Text(r.model), Usage: responseUsage(r.usage)}
+	refused := readOutput(r.output, answer)
+	answer.FinishReason = r.finishReason(refused).WithCalls(len(answer.ToolCalls) > 0)
+	return answer, provider.CheckCalls(answer.ToolCalls)
+}
+
+// readOutput adds the items of a response to an answer, and reports whether the model refused.
+func readOutput(output gjson.Result, answer *provider.Answer) (refused bool) {
 	var text, reasoning, other wire.Joined
-	refused := false
-	each(r.output, func(item gjson.Result) {
+	each(output, func(item gjson.Result) {
 		switch item.Get("type").Str {
 		case "message":
 			each(item.Get("content"), func(part gjson.Result) {
@@ -181,8 +187,7 @@ func responseOf(caller *wire.Caller, status int, data []byte) (*provider.Answer,
 		}
 	})
 	answer.Text, answer.Reasoning, answer.Other = text.String(), reasoning.String(), other.String()
-	answer.FinishReason = r.finishReason(refused).WithCalls(len(answer.ToolCalls) > 0)
-	return answer, provider.CheckCalls(answer.ToolCalls)
+	return refused
 }
 
 func responseCall(item gjson.Result) provider.ToolCall {

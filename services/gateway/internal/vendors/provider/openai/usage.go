@@ -87,11 +87,13 @@ func usageOf(value gjson.Result) *provider.Usage {
 }
 
 // split makes the buckets disjoint. Details beyond their total would make a bucket negative; the total is what the
-// vendor bills, so the details are reduced.
+// vendor bills, so the details are reduced. A total of zero beside details is not the total.
 func (b *bill) split() *provider.Usage {
+	b.infer()
 	in, out := split{left: b.prompt.tokens}, split{left: b.completion.tokens}
 	reasoning := b.reasoning.tokens
-	if hidden := b.total.tokens - in.left - out.left; hidden > 0 && (reasoning == hidden || reasoning == 0) {
+	hidden := b.total.tokens - in.left - out.left
+	if in.left > 0 && hidden > 0 && (reasoning == hidden || reasoning == 0) {
 		// xAI and Google include reasoning only in the total.
 		out.left, reasoning = out.left+hidden, hidden
 	}
@@ -106,6 +108,22 @@ func (b *bill) split() *provider.Usage {
 	}
 	usage.Input, usage.Output = in.left, out.left
 	return usage
+}
+
+// infer sets a total that the vendor left out, or reported as zero, from its details or from the total of both sides.
+func (b *bill) infer() {
+	if b.prompt.tokens == 0 {
+		b.prompt.tokens = cmp.Or(b.cached, b.cacheHit, b.cachedApart).tokens + b.cacheWrite.tokens + b.audioInput.tokens + b.imageInput.tokens
+	}
+	if b.completion.tokens == 0 {
+		b.completion.tokens = b.reasoning.tokens + b.audioOutput.tokens + b.imageOutput.tokens
+	}
+	switch {
+	case b.prompt.tokens == 0 && b.completion.tokens > 0:
+		b.prompt.tokens = max(b.total.tokens-b.completion.tokens, 0)
+	case b.completion.tokens == 0 && b.prompt.tokens > 0 && !b.completion.number:
+		b.completion.tokens = max(b.total.tokens-b.prompt.tokens, 0)
+	}
 }
 
 // split divides a total into parts.

@@ -36,6 +36,17 @@ func TestUsage(t *testing.T) {
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":0}`:                                                {Input: 9},
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":2,"prompt_tokens_details":{"cached_tokens":null}}`: {Input: 9},
 
+		// Totals that are missing, or zero beside what they contain.
+		`{"prompt_tokens":0,"completion_tokens":0}`:                                                    {},
+		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":9}`:                                   {},
+		`{"prompt_tokens":0,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":7}}`:        {CacheRead: 7, Output: 5},
+		`{"prompt_tokens":0,"completion_tokens":5,"prompt_cache_hit_tokens":7}`:                        {CacheRead: 7, Output: 5},
+		`{"prompt_tokens":3,"completion_tokens":0,"completion_tokens_details":{"reasoning_tokens":7}}`: {Input: 3, Reasoning: 7},
+		`{"completion_tokens":5,"total_tokens":9}`:                                                     {Input: 4, Output: 5},
+		`{"prompt_tokens":4,"total_tokens":9}`:                                                         {Input: 4, Output: 5},
+		`{"prompt_tokens":4,"completion_tokens":0,"total_tokens":9}`:                                   {Input: 4, Reasoning: 5},
+		`{"prompt_tokens":4,"completion_tokens":null,"total_tokens":3}`:                                {Input: 4},
+
 		// Duplicate members, which no vendor should send.
 		`{"prompt_tokens":1,"prompt_tokens":2}`: {Input: 1},
 	} {
@@ -51,13 +62,15 @@ func TestUsage(t *testing.T) {
 
 // Of several usages in an answer, the first with a count applies.
 func TestSeveralUsages(t *testing.T) {
-	const one, other = `{"prompt_tokens":1}`, `{"prompt_tokens":2}`
+	const one, other, zero = `{"prompt_tokens":1}`, `{"prompt_tokens":2}`, `{"prompt_tokens":0}`
 	for members, want := range map[string]int64{
 		`"choices":[{}],"usage":` + one + `,"x_groq":{"usage":` + other + `}`:  1,
 		`"choices":[{}],"usage":null,"x_groq":{"usage":` + other + `}`:         2,
 		`"choices":[{"usage":` + one + `}],"usage":` + other:                   1,
 		`"usage":{},"choices":[{"usage":` + one + `},{"usage":` + other + `}]`: 1,
 		`"x_groq":{"usage":` + one + `},"choices":[{}],"usage":` + other + ` `: 1,
+		`"choices":[{}],"usage":` + zero + `,"x_groq":{"usage":` + one + `}`:   1,
+		`"choices":[{}],"usage":` + one + `,"x_groq":{"usage":` + zero + `}`:   1,
 	} {
 		answer, err := answered(t, `{`+members+`}`)
 		if err != nil || answer.Usage == nil || answer.Usage.Input != want {

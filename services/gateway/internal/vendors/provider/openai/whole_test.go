@@ -85,10 +85,11 @@ func TestVectorsOfOneLength(t *testing.T) {
 	}
 }
 
-// A server that reports only the total has reported the input.
+// A server that reports only the total has reported the input, even beside a zero.
 func TestEmbeddingsTotal(t *testing.T) {
 	for usage, want := range map[string]*provider.Usage{
-		`{"total_tokens":7}`: {Input: 7}, `{"prompt_tokens":0,"total_tokens":7}`: {}, `{}`: nil, `null`: nil,
+		`{"total_tokens":7}`: {Input: 7}, `{"prompt_tokens":0,"total_tokens":7}`: {Input: 7},
+		`{"prompt_tokens":0,"total_tokens":0}`: {}, `{"prompt_tokens":5,"total_tokens":7}`: {Input: 5}, `{}`: nil, `null`: nil,
 	} {
 		p := answering(t, "application/json", `{"data":[{"embedding":[1]}],"usage":`+usage+`}`)
 		made, err := p.Embed(t.Context(), provider.Credential{}, &provider.Embedding{Model: "m", Input: []string{"a"}})

@@ -110,7 +110,7 @@ func vectorsOf(ctx context.Context, caller *wire.Caller, response *http.Response
 		vector, err = wire.Vector(one)
 		made.Vectors = append(made.Vectors, vector)
 		n, ok := wire.Tokens(count)
-		reported, tokens = reported && ok, tokens+n
+		reported, tokens = reported && ok && n > 0, tokens+n // No text is empty.
 		return err == nil && len(made.Vectors) <= texts
 	}
 	if one := root.Get("embedding.values"); one.Exists() {
