@@ -45,7 +45,7 @@ adapters, so that it shows what the code does. Its fields are those of the lists
 
 The models are gpt-5, claude-opus-4-6 (at Bedrock, too) and gemini-3-flash, and a Llama at a compatible server.
 Penalties are mapped for models that take them: Gemini's before 2.5, and those of OpenAI and of compatible servers that
-don't reason.
+don't reason. In a body that is relayed, what is mapped is something that the vendor would refuse.
 `
 
 // faceFields are values of a face's fields, each of which has an effect unless the provider is satisfied without. before
@@ -184,16 +184,20 @@ func (k kindOfProvider) becomes(t *testing.T, d dialect.Dialect, without, with *
 	t.Helper()
 	of, _ := adapter.Find(k.dialect)
 	if slices.Contains(of.FormsOf(k.settings)(k.model), d.Name()) {
-		if _, ok := k.sends(t, with.Chat); !ok {
-			return "refused"
+		if becomes := k.relays(t, with); becomes != "" {
+			return becomes
 		}
-		return "relayed"
 	}
 	if with.Only != "" {
 		return "refused"
 	}
-	plain, _ := k.sends(t, without.Chat)
-	sent, ok := k.sends(t, with.Chat)
+	translated := func(of *dialect.Chat) provider.Chat {
+		chat := of.Chat
+		chat.Native = nil
+		return chat
+	}
+	plain, _ := k.sends(t, translated(without))
+	sent, ok := k.sends(t, translated(with))
 	switch {
 	case !ok:
 		return "refused"
@@ -203,6 +207,31 @@ func (k kindOfProvider) becomes(t *testing.T, d dialect.Dialect, without, with *
 		return "mapped"
 	}
 	return "satisfied"
+}
+
+// relays returns what becomes of a field at a kind of provider that takes the body; empty if the vendor would refuse the
+// body, so that it is encoded anew.
+func (k kindOfProvider) relays(t *testing.T, with *dialect.Chat) string {
+	t.Helper()
+	of, _ := adapter.Find(k.dialect)
+	chat, terms := with.Chat, of.TermsOf(k.model)
+	chat.Model = k.model
+	p, err := of.New(k.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fitted, err := terms.FitRelayed(&chat)
+	relaying, isAsked := p.(provider.Relaying)
+	_, ok := k.sends(t, with.Chat)
+	switch {
+	case !ok, err != nil && with.Only == "":
+		return "refused"
+	case with.Only == "" && (fitted.Rewritten || isAsked && !relaying.CanRelay(&chat)):
+		return ""
+	case err == nil && len(provider.Named(with.Hints, fitted.Left)) > 0:
+		return "named"
+	}
+	return "relayed"
 }
 
 // bodiesOf returns a body with a sample, which replaces the fields of before that it has too, and the same without the

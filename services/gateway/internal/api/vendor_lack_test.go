@@ -76,9 +76,6 @@ func TestNamesOfStreams(t *testing.T) {
 	b.vendor.mu.Unlock()
 	q := question{tool: name, parameters: `{"type":"object"}`}
 	for face, write := range limitedFaces {
-		if face == "openai" { // The body is relayed.
-			continue
-		}
 		path, body := write("openai/gpt-4o", &q)
 		if face == "gemini" {
 			path = strings.Replace(path, ":generateContent", ":streamGenerateContent", 1) + "?alt=sse"

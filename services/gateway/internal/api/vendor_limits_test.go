@@ -14,33 +14,48 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// limited lists models that differ in their limits, by dialect. The dialect's provider has the dialect's name. Every
-// dialect that chats has some models here.
-var limited = map[string][]string{
-	"openai": {
+// host is a provider whose models differ in their limits. settings are further ones of its policy, and path that of its
+// base URL.
+type host struct {
+	dialect, settings, path string
+	models                  []string
+}
+
+// limited lists the hosts by name. Every dialect that chats has some, and each set of rules of a dialect too. The
+// provider of a dialect's usual rules has the dialect's name.
+var limited = map[string]host{
+	"openai": {dialect: "openai", models: []string{
 		"gpt-4o", "gpt-5", "gpt-5-chat-latest", "gpt-4o-search-preview", "ft:o4-mini-2025-04-16:org::id",
-	},
-	"anthropic": {"claude-sonnet-5", "claude-sonnet-4-5-20250929", "claude-opus-4-20250514"},
-	"bedrock":   {"us.anthropic.claude-opus-4-7", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"},
-	"gemini":    {"gemini-3-flash", "gemini-2.5-flash", "gemini-2.5-flash-image"},
-	"vertex":    {"claude-opus-4-1@20250805", "claude-sonnet-5", "gemini-2.5-flash"},
+	}},
+	"azure":     {dialect: "openai", settings: `, api_version: "2024-10-21"`, models: []string{"gpt-4o", "gpt-5"}},
+	"responses": {dialect: "openai", settings: ", responses: true", models: []string{"gpt-4o", "gpt-5"}},
+	"mistral":   {dialect: "openai", settings: ", short_tool_ids: true", models: []string{"magistral-medium-latest"}},
+	"anthropic": {dialect: "anthropic", models: []string{"claude-sonnet-5", "claude-sonnet-4-5-20250929", "claude-opus-4-20250514"}},
+	"bedrock": {dialect: "bedrock", models: []string{
+		"us.anthropic.claude-opus-4-7", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0",
+	}},
+	"gemini": {dialect: "gemini", models: []string{"gemini-3-flash", "gemini-2.5-flash", "gemini-2.5-flash-image"}},
+	"vertex": {dialect: "vertex", path: "/v1/projects/p/locations/l", models: []string{"claude-opus-4-1@20250805", "claude-sonnet-5", "gemini-2.5-flash"}},
 }
 
 // uncalled lists dialects that chat without calling a vendor.
 var uncalled = []string{"sandbox"}
 
-// limitsPolicy returns a policy with a provider for each dialect in limited.
+// limitsPolicy returns a policy with a provider for each host in limited.
 func limitsPolicy() string {
 	var text strings.Builder
 	text.WriteString("default_model: openai/gpt-4o\nproviders:\n")
-	for name := range limited {
-		path := ""
-		if name == "vertex" {
-			path = "/v1/projects/p/locations/l"
-		}
-		fmt.Fprintf(&text, "  - {name: %s, dialect: %s, base_url: %%[1]s%s, key_file: first.key}\n", name, name, path)
+	for name, h := range limited {
+		fmt.Fprintf(&text, "  - {name: %s, dialect: %s, base_url: %%[1]s%s, key_file: first.key%s}\n", name, h.dialect, h.path, h.settings)
 	}
 	return text.String()
+}
+
+// takes reports whether a host takes a form of requests for a model as its caller wrote it.
+func (h host) takes(model, form string) bool {
+	of, _ := adapter.Find(h.dialect)
+	responses := strings.Contains(h.settings, "responses: true")
+	return slices.Contains(of.FormsOf(provider.Settings{BaseURL: "http://vendor.example", Responses: &responses})(model), form)
 }
 
 // question is a request that every face can express.
@@ -181,6 +196,8 @@ func limitedVendor(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/responses"):
+		fmt.Fprint(w, `{"object":"response","status":"completed","output":[`+called(`{"type":"function_call","call_id":"c2","name":"NAME","arguments":"{}"}`, `{"type":"message","content":[{"type":"output_text","text":"ok"}]}`)+`],"usage":{"input_tokens":1,"output_tokens":1}}`)
 	case strings.HasSuffix(path, "/chat/completions"):
 		fmt.Fprint(w, `{"choices":[{"message":{"role":"assistant",`+called(`"tool_calls":[{"id":"c2","type":"function","function":{"name":"NAME","arguments":"{}"}}]`, `"content":"ok"`)+`},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
 	case strings.Contains(path, "/converse"):
@@ -193,7 +210,7 @@ func limitedVendor(w http.ResponseWriter, r *http.Request) {
 }
 
 // sentName matches the name of the first function in a request of any dialect.
-var sentName = regexp.MustCompile(`"(?:tools|functionDeclarations)":\[(?:\{"(?:toolSpec|functionDeclarations)":\[?|\{"type":"function","function":)?\{?"name":"([^"]+)"`)
+var sentName = regexp.MustCompile(`"(?:tools|functionDeclarations)":\[(?:\{"(?:toolSpec|functionDeclarations)":\[?|\{"type":"function",(?:"function":)?)?\{?"name":"([^"]+)"`)
 
 // exchange is a question that was sent over a face, with its answer.
 type exchange struct {
@@ -201,7 +218,9 @@ type exchange struct {
 
 	t *testing.T
 
-	face, dialect, model string
+	face, host, dialect, model string
+	// relayed reports whether the vendor takes the face's form, so that the body is relayed as far as it accepts that.
+	relayed bool
 	// sent is the request that the vendor got; empty if it was not called.
 	sent string
 }
@@ -213,21 +232,20 @@ func (e *exchange) is(versions ...string) bool {
 	return slices.ContainsFunc(versions, func(v string) bool { return strings.Contains(e.model, v) })
 }
 
-// eachLimit sends q to every model over every face, except where the face's body is relayed, and calls check with each
+// eachLimit sends q to every model over every face, also where the face's body is relayed, and calls check with each
 // exchange.
 func eachLimit(t *testing.T, b *bench, q question, check func(e *exchange)) {
 	t.Helper()
-	for name, models := range limited {
-		of, _ := adapter.Find(name)
-		for _, model := range models {
+	for name, h := range limited {
+		for _, model := range h.models {
 			for face, write := range limitedFaces {
 				path, body := write(name+"/"+model, &q)
-				if path == "" || slices.Contains(of.FormsOf(provider.Settings{BaseURL: "http://vendor.example"})(model), face) {
+				if path == "" {
 					continue
 				}
 				t.Run(name+"/"+model+"/"+face, func(t *testing.T) {
 					before := b.vendor.count()
-					e := exchange{answer: b.say(t, "POST", path, body), t: t, face: face, dialect: name, model: model}
+					e := exchange{answer: b.say(t, "POST", path, body), t: t, face: face, host: name, dialect: h.dialect, model: model, relayed: h.takes(model, face)}
 					if b.vendor.count() > before {
 						e.sent = b.vendor.last()
 					}
@@ -254,7 +272,7 @@ func limitsBench(t *testing.T) *bench {
 func TestLimitsCoverAllDialectsAndFaces(t *testing.T) {
 	for name := range strings.FieldsFuncSeq(adapter.Names(), func(c rune) bool { return c == ',' || c == ' ' }) {
 		of, known := adapter.Find(name)
-		if known && of.Operations.Has(provider.OperationChat) && limited[name] == nil && !slices.Contains(uncalled, name) {
+		if known && of.Operations.Has(provider.OperationChat) && limited[name].models == nil && !slices.Contains(uncalled, name) {
 			t.Errorf("no models of %s", name)
 		}
 	}

@@ -85,8 +85,8 @@ func TestZeroUsageOfClouds(t *testing.T) {
 	b := limitsBench(t)
 	b.countsNothing()
 	calls := 0
-	for name, models := range limited {
-		for _, model := range models {
+	for name, h := range limited {
+		for _, model := range h.models {
 			for _, write := range limitedFaces {
 				path, body := write(name+"/"+model, &question{})
 				if got := b.say(t, "POST", path, body); got.status != http.StatusOK {

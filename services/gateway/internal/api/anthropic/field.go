@@ -24,7 +24,7 @@ var requestFields = dialect.Fields{
 
 	{Name: "metadata", Class: dialect.Hint, Hint: provider.HintEndUser, Defaults: []string{"{}"}},
 	{Name: "cache_control", Class: dialect.Hint},
-	{Name: "top_k", Class: dialect.Hint},
+	{Name: "top_k", Class: dialect.Hint, Hint: provider.HintTopK},
 	{Name: "context_management", Class: dialect.Hint},
 
 	{Name: "service_tier", Class: dialect.Own, Defaults: []string{`"auto"`, `"standard_only"`}},

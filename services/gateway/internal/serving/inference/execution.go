@@ -10,7 +10,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
-	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
@@ -91,8 +90,9 @@ type candidate struct {
 	credential provider.Credential
 	// others are those of the provider's pool that may take the credential's place, in the order in which they are tried.
 	others []provider.Credential
-	// held is what was booked for the call to it; nil until then.
+	// held is what was booked for the call to it, and sent the chat that it got; nil until then.
 	held *booking
+	sent *sentChat
 }
 
 // chatProvider returns the candidate's provider if it can chat. Plans contain no other; a policy that claims otherwise
@@ -264,77 +264,9 @@ func (s *selection) settleRequested() {
 	}
 }
 
-// chat returns the request as a candidate gets it. A native body names images by URL, so that it can't be sent to a
-// candidate that fetches none, unless only its dialect can carry it: then that vendor decides. So it is with documents.
-func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Fitted, error) {
-	relayed := x.relays(c)
-	chat := x.request.Chat
-	chat.Model = c.Upstream
-	if chat.EndUser != "" {
-		chat.EndUser = x.engine.Pseudonym(x.request.Organization, chat.EndUser)
-	}
-	if inlines := x.inlines(c); inlines.any() {
-		if x.request.Route.Needs.Dialect == "" {
-			chat.Native = nil
-		}
-		var err error
-		if chat.Messages, err = x.inliner.inline(ctx, inlines); err != nil {
-			return nil, err
-		}
-	}
-	if relayed {
-		return &provider.Fitted{Chat: &chat}, nil
-	}
-	return c.fit(&chat)
-}
-
-// fit adapts a chat to what the candidate's model accepts.
-func (c *candidate) fit(chat *provider.Chat) (*provider.Fitted, error) {
-	if c.Lacks&policy.FeatureReasoning != 0 && chat.Reasoning != nil {
-		lacking := *chat
-		lacking.Reasoning = nil
-		fitted, err := c.Terms.Fit(&lacking)
-		if err == nil {
-			fitted.Left |= provider.HintEffort
-		}
-		return fitted, err
-	}
-	return c.Terms.Fit(chat)
-}
-
-// relays reports whether a candidate gets the request as its caller wrote it.
-func (x *execution) relays(c *candidate) bool {
-	return c.Native && x.request.Chat.Native != nil && (x.request.Route.Needs.Dialect != "" || !x.inlines(c).any())
-}
-
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
 		Attempts: x.attempts, Hedged: x.race.loserTarget(), Queued: x.queued, Overhead: time.Since(x.started) - x.upstream - x.queued, Warning: x.plan.Warning, Ignored: x.ignored(),
 	}
-}
-
-// ignored returns the fields of the request that the provider that served did not get. What a vendor makes of a request
-// that it got as it came is its own affair.
-func (x *execution) ignored() []string {
-	chat := x.request.Chat
-	chat.Model = x.served.Upstream
-	if x.relays(&x.served) {
-		if p, ok := x.served.provider.(provider.Omitter); ok {
-			return p.Omitted(&chat)
-		}
-		return nil
-	}
-	var left provider.Hint
-	if fitted, err := x.served.fit(&chat); err == nil { // A chat that was served fits.
-		left = fitted.Left
-	}
-	names := provider.Ignored(x.request.Hints, (x.served.Hints|provider.HintSettings)&^left, x.served.Provider)
-	if left&provider.HintEffort != 0 {
-		names = append(names, "reasoning")
-	}
-	if left&provider.HintStrict != 0 {
-		names = append(names, "strict")
-	}
-	return names
 }

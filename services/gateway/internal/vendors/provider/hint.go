@@ -37,6 +37,8 @@ const (
 	// HintReasoning is plain-text reasoning that servers of OpenAI's dialect sent with tool calls; see
 	// Message.Reasoning.
 	HintReasoning
+	// HintTopK is a bound of the tokens that the model samples from. No dialect has it in a request of another.
+	HintTopK
 )
 
 // HintSettings are the hints for settings that every dialect has.
@@ -60,6 +62,24 @@ func Ignored(fields []HintField, takes Hint, by string) (names []string) {
 		}
 	}
 	return names
+}
+
+// Named returns the names of the fields of some kinds.
+func Named(fields []HintField, kinds Hint) (names []string) {
+	for _, f := range fields {
+		if f.Kind&kinds != 0 && !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Relaying is a ChatProvider that knows what its vendor refuses of a body that is relayed, besides what Terms say.
+type Relaying interface {
+	ChatProvider
+	// CanRelay reports whether the vendor accepts the native body of a chat. A chat whose body it would refuse must be
+	// encoded anew.
+	CanRelay(chat *Chat) bool
 }
 
 // Omitter is a ChatProvider that leaves fields out of the bodies that it relays, because the vendor would refuse a

@@ -3,9 +3,9 @@ package provider
 // resultsFirst moves the results of calls directly after the turn that made the calls, in the results' order, and what
 // stood between after them. Most vendors refuse another order. A result without an earlier call stays in its place. If
 // the order is already right, it returns messages unchanged.
-func resultsFirst(messages []Message) []Message {
+func resultsFirst(messages []Message) (ordered []Message, changed bool) {
 	if inOrder(messages) {
-		return messages
+		return messages, false
 	}
 	turns := make(map[string]int)        // index of the latest turn with a call, by the call's ID
 	results := make(map[int][]Message)   // by the index of their turn
@@ -22,13 +22,13 @@ func resultsFirst(messages []Message) []Message {
 			results[turn], moved[i] = append(results[turn], *m), true
 		}
 	}
-	ordered := make([]Message, 0, len(messages))
+	ordered = make([]Message, 0, len(messages))
 	for i := range messages {
 		if !moved[i] {
 			ordered = append(append(ordered, messages[i]), results[i]...)
 		}
 	}
-	return ordered
+	return ordered, true
 }
 
 // inOrder reports whether nothing but results stands between each turn with calls and their results.

@@ -5,13 +5,16 @@ import (
 	"strings"
 )
 
-// Terms describes what a vendor's model refuses, for requests that the gateway encodes anew. Each dialect returns them
-// for its models. The zero value refuses nothing.
+// Terms describes what a vendor's model refuses. Each dialect returns them for its models. The zero value refuses
+// nothing.
 type Terms struct {
 	Sampling Sampling
 	// SamplesWithoutReasoning reports whether the model accepts every sampling setting if the request turns reasoning
-	// off.
-	SamplesWithoutReasoning bool
+	// off, and ReasonsOnRequest whether reasoning is off unless the request asks for it.
+	SamplesWithoutReasoning, ReasonsOnRequest bool
+	// Refused are the hints whose settings the model refuses in a body that is relayed. In other bodies, the hints of the
+	// dialect decide.
+	Refused Hint
 	// Functions says which function names the vendor accepts. Other names are replaced, and restored in the answer's
 	// calls.
 	Functions NameRule
@@ -33,6 +36,11 @@ type Terms struct {
 	// Obstacle returns which part of a request the vendor refuses to combine with reasoning, as the end of a sentence;
 	// empty if there is none. Nil means that the vendor reasons with every request.
 	Obstacle func(chat *Chat) string
+	// NoReasoning reports whether the model is known to refuse any setting of reasoning.
+	NoReasoning bool
+	// Relayed are the terms of bodies that are relayed, where the vendor has another API for them; nil if they are the
+	// same. The sampling settings are the same in any case.
+	Relayed *Terms
 }
 
 // NoStops is the value of Terms.Stops for models that accept no stop sequences.
@@ -58,9 +66,12 @@ const defaultSampling = 1
 type Fitted struct {
 	*Chat
 
-	// Left holds the hints for settings that were left out because the model refuses them.
-	Left  Hint
-	names names
+	// Left holds the hints for settings that were left out because the model refuses them, and Unsent those for defaults
+	// that were left out because the model refuses them beside another setting.
+	Left, Unsent Hint
+	// Rewritten reports whether more than settings had to change: messages, functions or the names of functions.
+	Rewritten bool
+	names     names
 }
 
 // Fit adapts a chat to what the model accepts. It expresses differently or leaves out what the model refuses, or
@@ -73,7 +84,7 @@ func (t *Terms) Fit(chat *Chat) (*Fitted, error) {
 	if err := f.converse(t); err != nil {
 		return nil, err
 	}
-	if !t.SamplesWithoutReasoning || chat.Reasoning.Level() != EffortNone {
+	if !t.SamplesWithoutReasoning || t.reasons(chat.Reasoning.Level()) {
 		f.sample(t.Sampling)
 	}
 	if err := f.stop(t); err != nil {
@@ -88,16 +99,48 @@ func (t *Terms) Fit(chat *Chat) (*Fitted, error) {
 	return f, f.reason(t.Obstacle)
 }
 
+// FitRelayed is Fit for a body that is relayed. It leaves to the vendor what excludes reasoning.
+func (t *Terms) FitRelayed(chat *Chat) (*Fitted, error) {
+	var relayed Terms
+	switch {
+	case t == nil:
+	case t.Relayed != nil:
+		relayed = *t.Relayed
+		relayed.Sampling, relayed.SamplesWithoutReasoning, relayed.ReasonsOnRequest = t.Sampling, t.SamplesWithoutReasoning, t.ReasonsOnRequest
+	default:
+		relayed = *t
+	}
+	relayed.Obstacle = nil
+	fitted, err := relayed.Fit(chat)
+	if err == nil {
+		fitted.Left |= relayed.Refused
+		fitted.Rewritten = fitted.Rewritten || relayed.NoReasoning && chat.Reasoning != nil
+	}
+	return fitted, err
+}
+
+// reasons reports whether a request with an effort reasons; empty is one that says nothing.
+func (t *Terms) reasons(effort Effort) bool {
+	return effort != EffortNone && (effort != "" || !t.ReasonsOnRequest)
+}
+
 // sample removes the sampling settings that the model refuses.
 func (f *Fitted) sample(takes Sampling) {
 	if takes == SamplingAny {
 		return
 	}
+	both := takes == SamplingOne && f.Temperature != nil && f.TopP != nil
 	if isDefault(f.Temperature) {
 		f.Temperature = nil
 	}
 	if isDefault(f.TopP) {
 		f.TopP = nil
+	}
+	if both && f.Temperature == nil {
+		f.Unsent |= HintTemperature
+	}
+	if both && f.TopP == nil {
+		f.Unsent |= HintTopP
 	}
 	if f.TopP != nil && (takes == SamplingDefault || f.Temperature != nil) {
 		f.TopP, f.Left = nil, f.Left|HintTopP
@@ -132,6 +175,7 @@ func (f *Fitted) rename(rule NameRule) (err error) {
 	if f.names, err = newNames(f.Chat, rule); err != nil || f.names.sent == nil {
 		return err
 	}
+	f.Rewritten = true
 	f.Tools, f.Messages = slices.Clone(f.Tools), slices.Clone(f.Messages)
 	if f.ToolChoice != nil {
 		f.ToolChoice = new(*f.ToolChoice)
@@ -166,7 +210,7 @@ func (f *Fitted) loosen(excess func(chat *Chat) ([]int, error)) error {
 	if err != nil || len(functions) == 0 {
 		return err
 	}
-	f.Tools, f.Left = slices.Clone(f.Tools), f.Left|HintStrict
+	f.Tools, f.Left, f.Rewritten = slices.Clone(f.Tools), f.Left|HintStrict, true
 	for _, i := range functions {
 		f.Tools[i].Strict = false
 	}

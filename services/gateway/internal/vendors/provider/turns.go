@@ -33,11 +33,11 @@ func (t Texts) refuses(p *Part) bool {
 // converse adapts the messages to what the vendor accepts. Rules about the first and the last message apply to the
 // messages that are sent: those that are left without blank texts.
 func (f *Fitted) converse(t *Terms) error {
-	f.Messages = resultsFirst(f.Messages)
+	f.adapt(resultsFirst)
 	asked := endsWithAnswer(f.Messages)
-	f.Messages = t.Texts.filter(f.Messages)
+	f.adapt(t.Texts.filter)
 	if t.SystemApart {
-		f.Messages = instructionsFirst(f.Messages)
+		f.adapt(instructionsFirst)
 	}
 	begin := slices.IndexFunc(f.Messages, func(m Message) bool { return m.Role != RoleSystem })
 	switch continues := endsWithAnswer(f.Messages); {
@@ -50,9 +50,15 @@ func (f *Fitted) converse(t *Terms) error {
 	case continues && t.NoPrefill:
 		return Unsupported("messages", "this model doesn't continue an answer: the last message must not be the assistant's")
 	case continues && t.Texts == TextsNotBlank:
-		f.Messages = trimEnd(f.Messages)
+		f.adapt(trimEnd)
 	}
 	return nil
+}
+
+// adapt replaces the messages, and records whether they changed.
+func (f *Fitted) adapt(change func(messages []Message) (adapted []Message, changed bool)) {
+	adapted, changed := change(f.Messages)
+	f.Messages, f.Rewritten = adapted, f.Rewritten || changed
 }
 
 // endsWithAnswer reports whether the last message is the assistant's.
@@ -61,25 +67,26 @@ func endsWithAnswer(messages []Message) bool {
 }
 
 // filter removes the texts that the vendor refuses and the messages that become empty, except results of calls. A cache
-// point on a removed text moves to the part before it.
-func (t Texts) filter(messages []Message) []Message {
+// point on a removed text moves to the part before it. removed reports whether it removed a text, other than the empty
+// text of a result that has no other: every vendor accepts an empty result.
+func (t Texts) filter(messages []Message) (kept []Message, removed bool) {
 	if t == TextsAny {
-		return messages
+		return messages, false
 	}
-	kept := make([]Message, 0, len(messages))
+	kept = make([]Message, 0, len(messages))
 	for _, m := range messages {
-		m.Content = t.filterParts(m.Content)
+		isEmpty := m.Role == RoleTool && len(m.Content) == 1 && m.Content[0].Text == ""
+		if slices.ContainsFunc(m.Content, func(p Part) bool { return t.refuses(&p) }) {
+			m.Content, removed = t.filterParts(m.Content), removed || !isEmpty
+		}
 		if len(m.Content) > 0 || len(m.ToolCalls) > 0 || m.Role == RoleTool {
 			kept = append(kept, m)
 		}
 	}
-	return kept
+	return kept, removed
 }
 
 func (t Texts) filterParts(parts []Part) []Part {
-	if !slices.ContainsFunc(parts, func(p Part) bool { return t.refuses(&p) }) {
-		return parts
-	}
 	kept := make([]Part, 0, len(parts))
 	for _, p := range parts {
 		switch last := len(kept) - 1; {
@@ -97,17 +104,17 @@ func (t Texts) filterParts(parts []Part) []Part {
 // turns in their places: in the prompt they would apply to earlier turns as well, and would invalidate the vendor's
 // prompt cache. If all messages are instructions, the last one becomes the user's turn, because the vendor refuses a
 // conversation without turns.
-func instructionsFirst(messages []Message) []Message {
+func instructionsFirst(messages []Message) (turns []Message, changed bool) {
 	begun := false
-	turns := slices.Clone(messages)
+	turns = slices.Clone(messages)
 	for i := range turns {
 		m := &turns[i]
 		begun = begun || m.Role != RoleSystem || !m.isText() || i == len(turns)-1
 		if begun && m.Role == RoleSystem {
-			m.Role = RoleUser
+			m.Role, changed = RoleUser, true
 		}
 	}
-	return turns
+	return turns, changed
 }
 
 // isText reports whether a message has no images and no documents.
@@ -116,12 +123,15 @@ func (m *Message) isText() bool {
 }
 
 // trimEnd removes white space from the end of the last message's text.
-func trimEnd(messages []Message) []Message {
-	messages = slices.Clone(messages)
-	m := &messages[len(messages)-1]
+func trimEnd(messages []Message) (trimmed []Message, changed bool) {
+	trimmed = slices.Clone(messages)
+	m := &trimmed[len(trimmed)-1]
 	if last := len(m.Content) - 1; last >= 0 && len(m.ToolCalls) == 0 {
 		m.Content = slices.Clone(m.Content)
-		m.Content[last].Text = strings.TrimRightFunc(m.Content[last].Text, unicode.IsSpace)
+		text := &m.Content[last].Text
+		before := *text
+		*text = strings.TrimRightFunc(before, unicode.IsSpace)
+		changed = *text != before
 	}
-	return messages
+	return trimmed, changed
 }

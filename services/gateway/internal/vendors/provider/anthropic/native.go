@@ -13,8 +13,8 @@ import (
 )
 
 // Relay returns the caller's body with some members set, and without the parts of other vendors' turns that the vendor
-// would refuse. Thinking is switched off where the vendor would refuse it because another vendor made the last calls
-// without. The rest stays byte for byte.
+// would refuse. Thinking is switched off where the vendor would refuse it: with a setting that excludes it, or because
+// another vendor made the last calls without. The rest stays byte for byte.
 func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error) {
 	body := chat.Native.Body
 	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {
@@ -44,7 +44,7 @@ const thinkingOff = `{"type":"disabled"}`
 
 // omitsThinking reports whether a body asks for thinking that the vendor would refuse.
 func omitsThinking(chat *provider.Chat, body gjson.Result) bool {
-	if Version(chat.Model) >= firstAdaptive || !lacksReasoning(chat.Messages) {
+	if obstacleTo(chat) == "" {
 		return false
 	}
 	thinking := body.Get("thinking")

@@ -21,14 +21,14 @@ func enforces(model string) bool { return Version(model) == 0 || Version(model) 
 func Terms(model string) provider.Terms {
 	t := provider.Terms{
 		Functions: provider.NameRule{Longest: 128}, NoBlanks: true, Texts: provider.TextsNotBlank, SystemApart: true,
-		NoPrefill: Version(model) >= firstUnprefilled, Loosen: Loosen, Obstacle: obstacleTo,
+		NoReasoning: Version(model) > 0 && !Reasons(model), NoPrefill: Version(model) >= firstUnprefilled, Loosen: Loosen, Obstacle: obstacleTo,
 	}
 	if !enforces(model) {
 		t.Loosen = LoosenAll
 	}
 	switch v := Version(model); {
 	case v >= firstUnsampled:
-		t.Sampling = provider.SamplingDefault
+		t.Sampling, t.Refused = provider.SamplingDefault, provider.HintTopK
 	case v >= firstOneSampling:
 		t.Sampling = provider.SamplingOne
 	}

@@ -131,6 +131,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 // Omitted implements provider.Omitter.
 func (p *Provider) Omitted(chat *provider.Chat) []string { return anthropic.Omitted(chat) }
 
+// CanRelay implements provider.Relaying.
+func (p *Provider) CanRelay(chat *provider.Chat) bool { return anthropic.CanRelay(chat) }
+
 // native reports whether the caller wrote the body in the form that the model takes.
 func native(chat *provider.Chat) bool {
 	return chat.Native != nil && chat.Native.Dialect == anthropic.DialectName && isClaude(chat.Model)

@@ -46,6 +46,7 @@ func terms(model string) provider.Terms {
 	var t provider.Terms
 	if isClaude(model) {
 		t = anthropic.Terms(model)
+		t.Relayed = new(t)
 	} else {
 		t.Obstacle = func(*provider.Chat) string { return "this model, which has no setting for it" }
 	}

@@ -29,9 +29,14 @@ func takesPenalties(model string) bool {
 	return v > 0 && v < firstThinking
 }
 
-// terms returns what every model refuses. Source: Gemini API reference, FunctionDeclaration and GenerationConfig.
-func terms(string) provider.Terms {
+// terms returns what a model refuses. Source: Gemini API reference, FunctionDeclaration and GenerationConfig.
+func terms(model string) provider.Terms {
+	var refused provider.Hint
+	if versionOf(model) >= firstThinking {
+		refused = provider.HintPenalties
+	}
 	return provider.Terms{
+		Refused: refused, NoReasoning: versionOf(model) > 0 && !reasons(model),
 		Functions: provider.NameRule{Longest: 64, Extra: ".:", LetterFirst: true}, Stops: 5, NoBlanks: true,
 		Texts: provider.TextsNotEmpty, SystemApart: true,
 	}

@@ -12,21 +12,35 @@ import (
 // the parameters of each generation. Models of other vendors have only a rule for function names.
 func terms(model string) provider.Terms {
 	t := provider.Terms{Functions: provider.NameRule{Longest: 64}}
+	major, minor := gptVersionOf(model)
+	if major > 0 && major < 5 {
+		t.Refused |= provider.HintVerbosity
+	}
 	if !reasonsAtOpenAI(model) {
-		if major, _ := gptVersionOf(model); major > 0 {
-			t.Stops = 4
+		if major > 0 {
+			t.Stops, t.NoReasoning = 4, true
 		}
 		if searches(model) {
 			t.Sampling = provider.SamplingDefault
+			t.Refused |= provider.HintPenalties
 		}
 		return t
 	}
 	t.Sampling, t.Stops = provider.SamplingDefault, provider.NoStops
-	if takesSampling(model) {
-		t.SamplesWithoutReasoning = true
+	t.SamplesWithoutReasoning = takesSampling(model)
+	t.ReasonsOnRequest = major == 5 && minor > 0 && minor <= lastOnRequest && !alwaysReasons.MatchString(bareName(model))
+	t.Refused |= provider.HintPenalties
+	if oSeries.MatchString(bareName(model)) {
+		t.Refused |= provider.HintOneCall
 	}
 	return t
 }
+
+// lastOnRequest is the last minor version of GPT-5 whose effort is none by default, and alwaysReasons matches models of
+// these versions with another default. Source: OpenAI API reference, "reasoning_effort", and the models' pages.
+const lastOnRequest = 4
+
+var alwaysReasons = regexp.MustCompile(`-(pro|codex)\b`)
 
 // ownReasoners matches OpenAI's own reasoning models, and the gpt-5-chat models.
 var ownReasoners = regexp.MustCompile(`^(o[1-9](-|$)|gpt-([5-9]|[1-9]\d)([.-]|$)|codex-)`)

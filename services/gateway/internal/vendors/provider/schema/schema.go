@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -82,6 +83,15 @@ func (r *Rules) Convert(field string, schema json.RawMessage) (json.RawMessage, 
 	c := converter{rules: r, field: field}
 	out := c.convert(schema)
 	return out, c.err
+}
+
+// Equal reports whether two schemas are the same JSON apart from white space.
+func Equal(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
 // Measure returns the size of a schema in the form that Convert returns; the size is zero if Convert returns an error.

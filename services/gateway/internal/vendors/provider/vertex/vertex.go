@@ -123,6 +123,12 @@ func (p *Provider) Omitted(chat *provider.Chat) []string {
 	return nil
 }
 
+// CanRelay implements provider.Relaying.
+func (p *Provider) CanRelay(chat *provider.Chat) bool {
+	r, ok := p.of(chat.Model).(provider.Relaying)
+	return !ok || r.CanRelay(chat)
+}
+
 // CountTokens implements provider.TokenCounter for Claude, in the caller's own body.
 func (p *Provider) CountTokens(ctx context.Context, credential provider.Credential, chat *provider.Chat) (int64, error) {
 	if !isClaude(chat.Model) {
