@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"switchyard.dev/services/platform/testkit"
 )
@@ -33,7 +32,7 @@ func (b *bench) countsNothing() {
 // checkEstimated waits for the ledger rows of a number of calls, and fails unless all are estimates of input and output.
 func (b *bench) checkEstimated(t *testing.T, calls int) {
 	t.Helper()
-	testkit.Wait(t, 10*time.Second, fmt.Sprintf("%d rows", calls), func() error {
+	testkit.Wait(t, fmt.Sprintf("%d rows", calls), func() error {
 		if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM ledger_entry"); n != calls {
 			return fmt.Errorf("there are %d", n)
 		}
