@@ -60,18 +60,7 @@ func headersSet(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	// Other packages declare these.
 	constants := map[string]string{"HeaderRequest": "X-Request-Id", "HeaderSession": "Mcp-Session-Id"}
-	var files []*ast.File
-	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		files = append(files, file)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := parsed(t, folder)
 	for _, file := range files {
 		collectConstants(file, constants)
 	}
@@ -84,6 +73,23 @@ func headersSet(t *testing.T, folder string) (names []string) {
 		})
 	}
 	return names
+}
+
+// parsed returns the Go files of a folder and the folders in it, without tests.
+func parsed(t *testing.T, folder string) (files []*ast.File) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		files = append(files, file)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // collectConstants adds the strings that a file declares outside functions.

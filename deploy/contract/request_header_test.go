@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -76,17 +75,7 @@ func headersRead(t *testing.T, folders ...string) map[string]bool {
 	constants := callerHeaders(t)
 	var files []*ast.File
 	for _, folder := range append(folders, "gateway/internal/mcp/wire") {
-		err := filepath.WalkDir(filepath.Join("../../services", folder), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			files = append(files, file)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		files = append(files, parsed(t, filepath.Join("../../services", folder))...)
 	}
 	for _, file := range files {
 		collectConstants(file, constants)

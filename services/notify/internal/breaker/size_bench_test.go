@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,42 +33,20 @@ func BenchmarkCircuitSize(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				client, now := testkit.Redis(b), time.Now()
-				used := func() int {
-					b.Helper()
-					info, err := client.Info(b.Context(), "memory").Result()
-					if err != nil {
-						b.Fatal(err)
-					}
-					_, rest, _ := strings.Cut(info, "used_memory:")
-					text, _, _ := strings.Cut(rest, "\r\n")
-					n, err := strconv.Atoi(text)
-					if err != nil {
-						b.Fatal(err)
-					}
-					return n
-				}
 				states := shared.New(shared.Options{
 					Store: redisdb.NewKV(client, "breaker"), Merge: breaker.Merge, Life: breaker.Life,
 					Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 				})
 				all := breaker.New(states, breaker.Policy{Failures: 5, Pause: 10 * time.Second, MaxPause: 10 * time.Minute},
 					func() time.Time { return now }, func() float64 { return 0.5 })
-				before, heap := used(), heapOf()
+				before, heap := testkit.RedisMemory(b, client), testkit.HeapSize()
 				for i := range circuits {
 					fail(all, i)
 				}
-				b.ReportMetric(float64(used()-before)/circuits, "B/circuit,Redis")
-				b.ReportMetric(float64(heapOf()-heap)/circuits, "B/circuit,memory")
+				b.ReportMetric(float64(testkit.RedisMemory(b, client)-before)/circuits, "B/circuit,Redis")
+				b.ReportMetric(float64(testkit.HeapSize()-heap)/circuits, "B/circuit,memory")
 				runtime.KeepAlive(states)
 			}
 		})
 	}
-}
-
-// heapOf returns the bytes of live objects.
-func heapOf() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

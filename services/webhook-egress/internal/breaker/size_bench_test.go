@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,25 +33,11 @@ func BenchmarkCircuitSize(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				client := testkit.Redis(b)
-				used := func() int {
-					b.Helper()
-					info, err := client.Info(b.Context(), "memory").Result()
-					if err != nil {
-						b.Fatal(err)
-					}
-					_, rest, _ := strings.Cut(info, "used_memory:")
-					text, _, _ := strings.Cut(rest, "\r\n")
-					n, err := strconv.Atoi(text)
-					if err != nil {
-						b.Fatal(err)
-					}
-					return n
-				}
 				breakers := breaker.New(breaker.Options{
 					Policy: breaker.DefaultPolicy(), Store: redisdb.NewKV(client, "breaker"), Timeout: time.Minute,
 					Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: func() float64 { return 0.5 },
 				})
-				before, heap := used(), heapOf()
+				before, heap := testkit.RedisMemory(b, client), testkit.HeapSize()
 				for n := range 9 {
 					for i := 0; i < circuits; i += 500 {
 						var all []breaker.Observation
@@ -63,18 +47,10 @@ func BenchmarkCircuitSize(b *testing.B) {
 						breakers.Observe(b.Context(), all)
 					}
 				}
-				b.ReportMetric(float64(used()-before)/circuits, "B/circuit,Redis")
-				b.ReportMetric(float64(heapOf()-heap)/circuits, "B/circuit,memory")
+				b.ReportMetric(float64(testkit.RedisMemory(b, client)-before)/circuits, "B/circuit,Redis")
+				b.ReportMetric(float64(testkit.HeapSize()-heap)/circuits, "B/circuit,memory")
 				runtime.KeepAlive(breakers)
 			}
 		})
 	}
-}
-
-// heapOf returns the bytes of live objects.
-func heapOf() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
