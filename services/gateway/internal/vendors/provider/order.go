@@ -1,5 +1,9 @@
 package provider
 
+// Bridge is the text of the assistant's turn between results of calls and a turn of the user, for vendors that refuse
+// the two next to each other. They refuse an empty one.
+const Bridge = "OK."
+
 // resultsFirst moves the results of calls directly after the turn that made the calls, in the results' order, and what
 // stood between after them. Most vendors refuse another order. A result without an earlier call stays in its place. If
 // the order is already right, it returns messages unchanged.

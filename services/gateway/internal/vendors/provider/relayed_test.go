@@ -14,6 +14,7 @@ func TestRewritten(t *testing.T) {
 	called := provider.Message{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c", Name: "f"}}}
 	result := provider.Message{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{{Text: "r"}}}
 	empty := provider.Message{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{{}}}
+	image := provider.Message{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{{ImageURL: "https://images.example/a.png"}}}
 	system, user, assistant := provider.RoleSystem, provider.RoleUser, provider.RoleAssistant
 	strict := provider.Terms{
 		Sampling: provider.SamplingDefault, Stops: provider.NoStops, Texts: provider.TextsNotBlank, SystemApart: true,
@@ -41,6 +42,8 @@ func TestRewritten(t *testing.T) {
 		"white space to continue":     {strict, provider.Chat{Messages: []provider.Message{say(user, "u"), say(assistant, "a ")}}, true},
 		"an answer to continue":       {strict, provider.Chat{Messages: []provider.Message{say(user, "u"), say(assistant, "a")}}, false},
 		"results in order":            {strict, provider.Chat{Messages: []provider.Message{say(user, "u"), called, result, say(user, "v")}}, false},
+		"an image in a result":        {provider.Terms{RefusedInResults: provider.AttachedImages}, provider.Chat{Messages: []provider.Message{say(user, "u"), called, image}}, true},
+		"an image in a result, taken": {provider.Terms{RefusedInResults: provider.AttachedDocuments}, provider.Chat{Messages: []provider.Message{say(user, "u"), called, image}}, false},
 		"something before the result": {provider.Terms{}, provider.Chat{Messages: []provider.Message{say(user, "u"), called, say(user, "v"), result}}, true},
 	} {
 		fitted, err := c.terms.FitRelayed(&c.chat)

@@ -24,6 +24,8 @@ type Terms struct {
 	NoBlanks bool
 	// Texts says which texts the vendor accepts in messages. Others are left out.
 	Texts Texts
+	// RefusedInResults are the images and documents that the vendor refuses in results of calls.
+	RefusedInResults Attachments
 	// SystemApart reports whether the vendor has a system prompt apart from the conversation, which must not be empty.
 	SystemApart bool
 	// UserFirst reports whether the vendor refuses a conversation that the assistant begins.

@@ -34,6 +34,7 @@ func (t Texts) refuses(p *Part) bool {
 // messages that are sent: those that are left without blank texts.
 func (f *Fitted) converse(t *Terms) error {
 	f.adapt(resultsFirst)
+	f.adapt(t.RefusedInResults.split)
 	asked := endsWithAnswer(f.Messages)
 	f.adapt(t.Texts.filter)
 	if t.SystemApart {

@@ -52,6 +52,7 @@ func terms(model string) provider.Terms {
 	}
 	t.Functions, t.Texts = provider.NameRule{Longest: 64}, provider.TextsNotBlank
 	t.SystemApart, t.UserFirst = true, true
+	t.RefusedInResults = familyOf(model).refusedInside
 	if !enforces(model) {
 		t.Loosen = anthropic.LoosenAll
 	}

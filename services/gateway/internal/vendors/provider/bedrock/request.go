@@ -66,6 +66,7 @@ type encoder struct {
 	request
 
 	chat      *provider.Chat
+	family    family
 	documents int
 }
 
@@ -76,7 +77,7 @@ func encode(chat *provider.Chat, limit int) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
 	}
-	e := &encoder{chat: chat}
+	e := &encoder{chat: chat, family: familyOf(chat.Model)}
 	e.Messages = []message{}
 	for _, m := range chat.Messages {
 		if err := e.add(m); err != nil {
@@ -120,12 +121,23 @@ func (e *encoder) add(m provider.Message) error {
 		role = roleAssistant
 	case provider.RoleUser, provider.RoleTool:
 	}
-	if last := len(e.Messages) - 1; last >= 0 && e.Messages[last].Role == role {
+	e.join(role, blocks)
+	return nil
+}
+
+// join adds blocks to a side. It puts a turn of the assistant between results of calls and what the model refuses in
+// their turn.
+func (e *encoder) join(role string, blocks []block) {
+	last := len(e.Messages) - 1
+	follows := last >= 0 && e.Messages[last].Role == role
+	if follows && (role == roleAssistant || e.family.joins(e.Messages[last].Content, blocks)) {
 		e.Messages[last].Content = append(e.Messages[last].Content, blocks...)
-		return nil
+		return
+	}
+	if follows {
+		e.Messages = append(e.Messages, message{roleAssistant, []block{{Text: provider.Bridge}}})
 	}
 	e.Messages = append(e.Messages, message{role, blocks})
-	return nil
 }
 
 // instruct adds an instruction to those of the caller.

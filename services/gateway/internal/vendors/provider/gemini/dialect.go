@@ -38,7 +38,7 @@ func terms(model string) provider.Terms {
 	return provider.Terms{
 		Refused: refused, NoReasoning: versionOf(model) > 0 && !reasons(model),
 		Functions: provider.NameRule{Longest: 64, Extra: ".:", LetterFirst: true}, Stops: 5, NoBlanks: true,
-		Texts: provider.TextsNotEmpty, SystemApart: true,
+		Texts: provider.TextsNotEmpty, SystemApart: true, RefusedInResults: provider.AttachedAll,
 	}
 }
 

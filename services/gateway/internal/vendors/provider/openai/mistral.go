@@ -2,9 +2,6 @@ package openai
 
 import "switchyard.dev/services/gateway/internal/vendors/provider"
 
-// bridge is the text of the assistant's turn between results and the user's turn. The validator refuses an empty one.
-const bridge = "OK."
-
 // orderForMistral prepares a message for its place behind out, and returns out with the assistant's turn that Mistral's
 // validator requires between results and the user's turn. It makes an instruction the user's if the validator accepts
 // none in the place. Source: mistral-common, MistralRequestValidator, which Mistral's service and vLLM use.
@@ -19,7 +16,7 @@ func orderForMistral(out []message, next *message) []message {
 		next.Role = user
 	}
 	if next.Role == user && before == tool {
-		out = append(out, message{Role: assistant, Content: bridge})
+		out = append(out, message{Role: assistant, Content: provider.Bridge})
 	}
 	return out
 }

@@ -16,6 +16,9 @@ func terms(model string) provider.Terms {
 	if major > 0 && major < 5 {
 		t.Refused |= provider.HintVerbosity
 	}
+	if major > 0 || oSeries.MatchString(bareName(model)) {
+		t.RefusedInResults = provider.AttachedAll
+	}
 	if !reasonsAtOpenAI(model) {
 		if major > 0 {
 			t.Stops, t.NoReasoning = 4, true
