@@ -75,7 +75,7 @@ func (x *execution) relayed(c *candidate, chat *provider.Chat) (*sentChat, error
 		}
 	}
 	if err != nil {
-		return &sentChat{&provider.Fitted{Chat: chat}, true}, nil
+		return &sentChat{&provider.Fitted{Chat: chat}, true}, nil //nolint:nilerr // The vendor decides.
 	}
 	own := *chat
 	own.Temperature, own.TopP, own.Stop = fitted.Temperature, fitted.TopP, fitted.Stop
@@ -90,17 +90,19 @@ func (x *execution) without(fitted *provider.Fitted) *provider.Native {
 		if hint.Kind&(fitted.Left|fitted.Unsent) == 0 {
 			continue
 		}
-		edited, err := native.Body, error(nil)
-		if hint.Kind == provider.HintStop && len(fitted.Stop) > 0 {
-			edited, err = sjson.SetBytes(slices.Clone(native.Body), hint.Name, fitted.Stop)
-		} else {
-			edited, err = sjson.DeleteBytes(slices.Clone(native.Body), hint.Name)
-		}
-		if err == nil { // Else the vendor decides.
+		if edited, err := withoutHint(native.Body, hint, fitted.Stop); err == nil { // Else the vendor decides.
 			native.Body = edited
 		}
 	}
 	return &native
+}
+
+// withoutHint returns a copy of a body without a field, or with the stop sequences that the model accepts.
+func withoutHint(body []byte, hint provider.HintField, stops []string) ([]byte, error) {
+	if hint.Kind == provider.HintStop && len(stops) > 0 {
+		return sjson.SetBytes(slices.Clone(body), hint.Name, stops)
+	}
+	return sjson.DeleteBytes(slices.Clone(body), hint.Name)
 }
 
 // fit adapts a chat to what the candidate's model accepts.

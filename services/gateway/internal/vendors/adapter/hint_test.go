@@ -49,8 +49,8 @@ func hinted(hint provider.Hint) *provider.Chat {
 		chat.Messages[1].ToolCalls[0].Extra = json.RawMessage(`{"google":{"thought_signature":"s"}}`)
 	case provider.HintReasoning:
 		chat.Messages[1].Reasoning = "so"
-	case provider.HintTemperature, provider.HintTopP, provider.HintStop, provider.HintEffort, provider.HintStrict,
-		provider.HintSettings:
+	case provider.HintTemperature, provider.HintTopP, provider.HintTopK, provider.HintStop, provider.HintEffort,
+		provider.HintStrict, provider.HintSettings:
 		// Terms say which of these a model accepts; see the tests of package provider.
 	}
 	return chat

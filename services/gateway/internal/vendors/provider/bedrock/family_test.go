@@ -26,7 +26,8 @@ func TestTurnsBehindResults(t *testing.T) {
 				{Role: provider.RoleUser, Content: []provider.Part{{Text: "u"}}},
 				{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c", Name: "f", Arguments: "{}"}}},
 				{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{{Text: "r"}}},
-				{Role: provider.RoleUser, Content: parts}, {Role: provider.RoleUser, Content: parts},
+				{Role: provider.RoleUser, Content: parts},
+				{Role: provider.RoleUser, Content: parts},
 			}})
 			var roles []string
 			for _, role := range gjson.Get(body, "messages.#.role").Array() {
