@@ -92,8 +92,8 @@ func (a *allowance) spend(now time.Time, took time.Duration) {
 	a.left.ReserveN(now, int(min(took, processorBurst).Microseconds()))
 }
 
-// waitWithin waits until it is the caller's turn and the organization has no debt. The caller then calls pass. The errors
-// are those of [Places.AcquireWithin].
+// waitWithin waits until it is the caller's turn and the organization has no debt. The caller then calls pass. It
+// returns the same errors as [Places.AcquireWithin].
 func (a *allowance) waitWithin(ctx context.Context, limit time.Duration) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

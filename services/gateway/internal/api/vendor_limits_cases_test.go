@@ -156,8 +156,8 @@ func TestLimitsOfNames(t *testing.T) {
 	}
 }
 
-// Results are sent directly after their calls, and the notice after the results. Google takes parts of its own form in any
-// order.
+// Results are sent directly after their calls, and the notice after the results. Google accepts parts of its native form
+// in any order.
 func TestLimitsOfOrder(t *testing.T) {
 	b := limitsBench(t)
 	eachLimit(t, b, question{tool: "f", called: true}, func(e *exchange) {

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// host is a provider whose models differ in their limits. settings are further ones of its policy, and path that of its
-// base URL.
+// host is a provider whose models differ in their limits. settings holds more of its settings in the policy, and path is
+// the path of its base URL.
 type host struct {
 	dialect, settings, path string
 	models                  []string

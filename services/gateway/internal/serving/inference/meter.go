@@ -52,7 +52,7 @@ func (t *tally) output(e *provider.Event) {
 	t.filtered = t.filtered || e.FinishReason == provider.FinishContentFilter
 }
 
-// report replaces the usage by that of a later report, which may lack a side that an earlier one has.
+// report replaces the usage with a later report. A side that the later report lacks keeps its earlier counts.
 func (t *tally) report(later *provider.Usage) {
 	if t.usage != nil {
 		merged := *later

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// What follows a result of a call is in its turn where the model takes it there, and otherwise in one of its own.
+// Parts that follow a tool result share its turn if the model accepts them there. Otherwise they get a separate turn.
 func TestTurnsBehindResults(t *testing.T) {
 	text := provider.Part{Text: "go on"}
 	image := provider.Part{ImageURL: "data:image/png;base64,iVBORw0KGgo="}
