@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -75,5 +76,42 @@ func TestCanRelay(t *testing.T) {
 				t.Errorf("%s at %s: %v, want %v", name, host, got, want)
 			}
 		}
+	}
+}
+
+// BenchmarkCanRelay measures what a relayed call costs in addition: the check of a body with 40 turns and 8 functions.
+func BenchmarkCanRelay(b *testing.B) {
+	p, err := openai.New(provider.Settings{BaseURL: "https://api.openai.com"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	chat := provider.Chat{Model: "gpt-4o", Native: &provider.Native{Dialect: openai.DialectName}}
+	for range 20 {
+		for _, role := range []provider.Role{provider.RoleUser, provider.RoleAssistant} {
+			chat.Messages = append(chat.Messages, provider.Message{Role: role, Content: []provider.Part{{Text: "some words"}}})
+		}
+	}
+	properties := make(map[string]any)
+	for i := range 10 {
+		properties[fmt.Sprint("property_", i)] = map[string]any{"type": "string", "description": "what the property means"}
+	}
+	parameters, err := json.Marshal(map[string]any{"type": "object", "properties": properties})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 8 {
+		chat.Tools = append(chat.Tools, provider.Tool{Name: fmt.Sprint("f", i), Parameters: parameters})
+	}
+	for _, tools := range []int{0, len(chat.Tools)} {
+		b.Run(fmt.Sprint(tools, " functions"), func(b *testing.B) {
+			body, terms := chat, openai.Dialect().Terms(chat.Model)
+			body.Tools = chat.Tools[:tools]
+			b.ReportAllocs()
+			for b.Loop() {
+				if fitted, err := terms.FitRelayed(&body); err != nil || fitted.Rewritten || !p.CanRelay(&body) {
+					b.Fatalf("%v: it is not relayed", err)
+				}
+			}
+		})
 	}
 }
