@@ -19,7 +19,7 @@ type turns struct {
 	number int
 }
 
-// order sorts events: first those of customers and meters whose last request was not lost, then the others, the
+// order sorts events. Customers and meters whose last request was not lost come first. The others follow, with the
 // earliest loss first.
 func (t *turns) order(events []Event) {
 	loss := func(e Event) int { return t.losses[customerMeter{e.Customer, e.Name}] }

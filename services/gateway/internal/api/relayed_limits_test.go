@@ -15,7 +15,7 @@ func TestRelayedSettings(t *testing.T) {
 	const own = `"logit_bias":{"50256":-100},"later":{"x":1}`
 	for name, c := range map[string]struct {
 		path, body string
-		// gone are the members that the vendor doesn't get, of which the answer names all but those in unnamed.
+		// gone lists the members that the vendor doesn't get. The answer names them, except for those in unnamed.
 		gone, unnamed []string
 	}{
 		"a temperature":            {completions, `{"model":"openai/gpt-5","temperature":0.3,"n":2,`, []string{"temperature"}, nil},

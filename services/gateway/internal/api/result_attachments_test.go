@@ -54,8 +54,8 @@ func converseRefuses(model, body string) (why string) {
 	return why
 }
 
-// attached holds a function for each face that writes a conversation with two results, of which the second has an image
-// and a PDF, and with a text and another PDF behind them. The contract takes neither in results.
+// attached holds a function for each face that writes a conversation with two tool results. The second result has an
+// image and a PDF, and a text and another PDF follow it. The contract accepts no attachments in results.
 var attached = map[string]func(model string) (path, body string){
 	"openai": func(model string) (string, string) {
 		return completions, fmt.Sprintf(`{"model":%q,"switchyard":{"allow_substitution":false},"messages":[%s]}`, model, attachedChat)

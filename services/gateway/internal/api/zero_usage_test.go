@@ -98,7 +98,7 @@ func TestZeroUsageOfClouds(t *testing.T) {
 	b.checkEstimated(t, calls)
 }
 
-// Relayed calls of which the vendor counts nothing are billed by an estimate too.
+// A relayed call is billed by an estimate if the vendor reports zero tokens.
 func TestZeroUsageOfRelayedCalls(t *testing.T) {
 	b := relayBench(t)
 	b.countsNothing()

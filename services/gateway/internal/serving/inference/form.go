@@ -2,7 +2,6 @@ package inference
 
 import (
 	"context"
-	"slices"
 
 	"github.com/tidwall/sjson"
 
@@ -43,11 +42,21 @@ func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Fitted, e
 	return sent.Fitted, nil
 }
 
-// form adapts a chat to what a candidate accepts. relays reports whether it may get the caller's body.
+// form adapts a chat to what a candidate accepts. relays reports whether it may get the caller's body. The body is
+// sent, without settings that the model refuses, if the vendor accepts the rest of it, or if no other form can carry
+// the request. Otherwise the chat is encoded anew. The error says that the vendor can't serve it in any form.
 func (x *execution) form(c *candidate, chat *provider.Chat, relays bool) (*sentChat, error) {
 	if relays {
-		if sent, err := x.relayed(c, chat); sent != nil || err != nil {
-			return sent, err
+		fitted, err := c.Terms.FitRelayed(chat)
+		noOther := x.request.Route.Needs.Dialect != "" || x.request.Bounds.Offered != ""
+		if err != nil && noOther { // The vendor decides.
+			fitted, err = &provider.Fitted{Chat: chat}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if noOther || !fitted.Rewritten && c.canRelay(chat) {
+			return x.relayed(chat, fitted), nil
 		}
 		translated := *chat
 		translated.Native = nil
@@ -60,49 +69,40 @@ func (x *execution) form(c *candidate, chat *provider.Chat, relays bool) (*sentC
 	return &sentChat{Fitted: fitted}, nil
 }
 
-// relayed returns a chat with the caller's body, without the settings that the model refuses. It returns nil if the vendor
-// refuses more of the body, so that the chat must be encoded anew, and an error if the vendor can't serve it in any form.
-// If no other form can carry the request, the vendor decides.
-func (x *execution) relayed(c *candidate, chat *provider.Chat) (*sentChat, error) {
-	fitted, err := c.Terms.FitRelayed(chat)
-	if x.request.Route.Needs.Dialect == "" && x.request.Bounds.Offered == "" {
-		relaying, isAsked := c.provider.(provider.Relaying)
-		switch {
-		case err != nil:
-			return nil, err
-		case fitted.Rewritten, isAsked && !relaying.CanRelay(chat):
-			return nil, nil //nolint:nilnil // Neither is the third result.
-		}
-	}
-	if err != nil {
-		return &sentChat{&provider.Fitted{Chat: chat}, true}, nil //nolint:nilerr // The vendor decides.
-	}
+// canRelay reports whether the candidate's vendor accepts the caller's body.
+func (c *candidate) canRelay(chat *provider.Chat) bool {
+	p, asks := c.provider.(provider.Relaying)
+	return !asks || p.CanRelay(chat)
+}
+
+// relayed returns a chat with the caller's body, without the settings that the model refuses.
+func (x *execution) relayed(chat *provider.Chat, fitted *provider.Fitted) *sentChat {
 	own := *chat
 	own.Temperature, own.TopP, own.Stop = fitted.Temperature, fitted.TopP, fitted.Stop
 	own.Native = x.without(fitted)
-	return &sentChat{&provider.Fitted{Chat: &own, Left: fitted.Left}, true}, nil
+	return &sentChat{&provider.Fitted{Chat: &own, Left: fitted.Left}, true}
 }
 
-// without returns the caller's body without the settings that a model refuses.
+// without returns the caller's body without the settings that a model refuses. A body that can't be edited stays as it
+// is, and the vendor decides.
 func (x *execution) without(fitted *provider.Fitted) *provider.Native {
 	native := *fitted.Native
-	for _, hint := range x.request.Hints {
-		if hint.Kind&(fitted.Left|fitted.Unsent) == 0 {
-			continue
-		}
-		if edited, err := withoutHint(native.Body, hint, fitted.Stop); err == nil { // Else the vendor decides.
+	keep := func(edited []byte, err error) {
+		if err == nil {
 			native.Body = edited
 		}
 	}
-	return &native
-}
-
-// withoutHint returns a copy of a body without a field, or with the stop sequences that the model accepts.
-func withoutHint(body []byte, hint provider.HintField, stops []string) ([]byte, error) {
-	if hint.Kind == provider.HintStop && len(stops) > 0 {
-		return sjson.SetBytes(slices.Clone(body), hint.Name, stops)
+	removed := fitted.Left | fitted.Unsent
+	if len(fitted.Stop) > 0 {
+		for _, name := range provider.Named(x.request.Hints, removed&provider.HintStop) {
+			keep(sjson.SetBytes(native.Body, name, fitted.Stop))
+		}
+		removed &^= provider.HintStop
 	}
-	return sjson.DeleteBytes(slices.Clone(body), hint.Name)
+	for _, name := range provider.Named(x.request.Hints, removed) { // Every edit copies the body: settings have few names.
+		keep(sjson.DeleteBytes(native.Body, name))
+	}
+	return &native
 }
 
 // fit adapts a chat to what the candidate's model accepts.

@@ -62,7 +62,7 @@ func (t *tally) report(later *provider.Usage) {
 	t.usage = later
 }
 
-// lacksOutput reports whether an answer has content of which the vendor reported no tokens.
+// lacksOutput reports whether an answer has content but the vendor reported no output tokens.
 func (t *tally) lacksOutput() bool {
 	return t.usage == nil || t.usage.Completion() == 0 && t.bytes > 0
 }

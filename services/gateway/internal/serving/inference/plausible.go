@@ -13,7 +13,7 @@ import (
 // A vendor's report is believed as far as it can be true: not beyond the most that a request can use, and not where it
 // counts nothing although there was something. Both bounds are here.
 
-// excess names the part of a usage of which a vendor reported more than the request can use.
+// excess names a part of a usage report that exceeds what the request can use.
 type excess string
 
 // The parts, as the metric names them; pieces have the name of their bucket.

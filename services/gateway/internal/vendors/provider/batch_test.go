@@ -83,7 +83,7 @@ func TestEmbedBatchesFailAsAWhole(t *testing.T) {
 	}
 }
 
-// A usage that is known only in part is unknown. A part of which the vendor counts nothing is not known.
+// If the vendor reports no tokens for one part, the usage of all parts is unknown.
 func TestEmbedBatchesWithoutUsage(t *testing.T) {
 	for _, missing := range []*provider.Usage{nil, {}} {
 		made, err := provider.EmbedBatches(t.Context(), texts(3), 1, func(_ context.Context, part []string) (*provider.Vectors, error) {

@@ -60,7 +60,7 @@ func (u *usage) disjoint() *provider.Usage {
 		return nil
 	}
 	written := cmp.Or(u.cacheWrite.n, u.cache5Minutes.n+u.cache1Hour.n)
-	output := cmp.Or(u.output.n, u.reasoning.n) // A total of zero beside a part is not the total.
+	output := cmp.Or(u.output.n, u.reasoning.n) // A zero total is ignored if a part is not zero.
 	long, reasoning := min(u.cache1Hour.n, written), min(u.reasoning.n, output)
 	return &provider.Usage{
 		Input: u.input.n, CacheRead: u.cacheRead.n, CacheWrite: written - long, CacheWriteLong: long,

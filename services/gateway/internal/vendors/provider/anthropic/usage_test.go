@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// A total of zero beside its parts is not the total, and what is counted apart stays.
+// A total of zero is ignored if its parts are not zero. Tokens that are counted separately stay.
 func TestZeroTotals(t *testing.T) {
 	for report, want := range map[string]provider.Usage{
 		`{"input_tokens":0,"output_tokens":0}`:                                                                                              {},

@@ -26,7 +26,7 @@ func usageOf(report gjson.Result) *provider.Usage {
 		}
 		return true
 	})
-	written = cmp.Or(written, long) // A total of zero beside a part is not the total.
+	written = cmp.Or(written, long) // A zero total is ignored if a part is not zero.
 	long = min(long, written)
 	return &provider.Usage{Input: input, CacheRead: read, CacheWrite: written - long, CacheWriteLong: long, Output: output}
 }

@@ -87,7 +87,7 @@ func usageOf(value gjson.Result) *provider.Usage {
 }
 
 // split makes the buckets disjoint. Details beyond their total would make a bucket negative; the total is what the
-// vendor bills, so the details are reduced. A total of zero beside details is not the total.
+// vendor bills, so the details are reduced. A zero total is ignored if its details are not zero.
 func (b *bill) split() *provider.Usage {
 	b.infer()
 	in, out := split{left: b.prompt.tokens}, split{left: b.completion.tokens}
