@@ -4,6 +4,7 @@
   "use strict";
 
   const INTERVAL = 5000; // milliseconds between refreshes
+  const PATIENCE = 30000; // milliseconds that the gateway has for an answer
   // The operators' console relays this page below its own address, with a session in place of a token.
   const base = location.pathname.replace(/[^/]*$/, "");
   const relayed = base !== "/";
@@ -13,9 +14,11 @@
   let opened = ""; // the request whose details are open
   const FEW = 12; // providers shown until the button for all is pressed
   let all = false; // whether it was pressed
-  let busy = false;
+  let unidentified = false; // whether the gateway failed when it was asked what the token may do
+  let busy = false; // whether a refresh is under way
+  let stale = false; // whether another one has to follow
   let providersNow = null; // the last answer with the providers
-  const versions = { pin: 0, canary: 0 };
+  let versions = null; // of the pin and the canary that are shown
 
   const KEPT = "switchyard-token"; // the token's name in the tab's storage
 
@@ -57,7 +60,7 @@
     if (org) headers["X-Organization-Id"] = org;
     if (body !== undefined) headers["Content-Type"] = "application/json";
     try {
-      const reply = await fetch(base + path.slice(1), { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "same-origin" });
+      const reply = await fetch(base + path.slice(1), { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE) });
       const text = await reply.text();
       let value = null;
       try { value = JSON.parse(text); } catch { /* Not JSON: the status says enough. */ }
@@ -206,17 +209,17 @@
   const target = (s) => s.provider + (s.model ? "/" + s.model : "");
 
   const showRouting = (reply) => {
-    const may = rights === "operator";
-    $("routing-note").textContent = may ? "" : "Read only: changing the routing needs an operator’s token.";
-    for (const field of document.querySelectorAll("#routing input, #routing select, #routing button")) field.disabled = !may;
+    if (reply && reply.ok) versions = { pin: reply.body.pin.version, canary: reply.body.canary.version };
+    const operator = rights === "operator";
+    $("routing-note").textContent = operator ? "" : "Read only: changing the routing needs an operator’s token.";
+    // A change names the version that it replaces, so the routing must have been shown before.
+    for (const field of document.querySelectorAll("#routing input, #routing select, #routing button")) field.disabled = !operator || !versions;
     if (!reply || !reply.ok) {
       // A refresh that began before the token was known has no reply.
-      $("policy-detail").textContent = may && reply ? "The routing can’t be read: " + why(reply) : "Shown to operators.";
+      $("policy-detail").textContent = operator && reply ? "The routing can’t be read: " + why(reply) : "Shown to operators.";
       return;
     }
     const { pin, canary } = reply.body;
-    versions.pin = pin.version;
-    versions.canary = canary.version;
     $("pin-state").textContent = pin.pinned ? target(pin) : "none";
     $("pin-state").dataset.tone = pin.pinned ? "warn" : "";
     $("pin-detail").textContent = pin.pinned
@@ -324,33 +327,43 @@
 
   const showRole = (text, tone) => { $("role").textContent = text; $("role").dataset.tone = tone || ""; };
 
-  // refresh reads everything that the page shows.
+  // refresh shows the gateway's state. If a refresh is under way, another one follows it.
   const refresh = async () => {
+    stale = true;
     if (busy) return;
     busy = true;
     try {
-      const org = organization;
-      const none = Promise.resolve(null);
-      const [leaving, fleet, providers, routing, traces, spend] = await Promise.all([
-        call("/v1/models/deprecation-notifications?limit=50"),
-        known() ? call("/v1/fleet/status") : none,
-        known() ? callAll("/v1/providers?limit=200", "providers") : none,
-        rights === "operator" ? call("/v1/admin/routing-config") : none,
-        known() && org ? call("/v1/traces?limit=25", { org }) : none,
-        rights === "operator" && org ? call(`/v1/admin/orgs/${encodeURIComponent(org)}/spend`) : none,
-      ]);
-      const refused = { ok: false, status: 401, body: null };
-      if (fleet) showVerdict(fleet); else await showReady();
-      showProviders(providers || refused);
-      showRouting(routing);
-      showTraces(traces || refused);
-      showSpend(spend);
-      showLeaving(leaving);
-      $("clock").textContent = "As of " + time(Date.now());
-      document.body.dataset.looked = String(Number(document.body.dataset.looked || 0) + 1);
+      while (stale) {
+        stale = false;
+        await look();
+      }
     } finally {
       busy = false;
     }
+  };
+
+  // look reads everything that the page shows.
+  const look = async () => {
+    if (unidentified) await identify();
+    const org = organization;
+    const none = Promise.resolve(null);
+    const [leaving, fleet, providers, routing, traces, spend] = await Promise.all([
+      call("/v1/models/deprecation-notifications?limit=50"),
+      known() ? call("/v1/fleet/status") : none,
+      known() ? callAll("/v1/providers?limit=200", "providers") : none,
+      rights === "operator" ? call("/v1/admin/routing-config") : none,
+      known() && org ? call("/v1/traces?limit=25", { org }) : none,
+      rights === "operator" && org ? call(`/v1/admin/orgs/${encodeURIComponent(org)}/spend`) : none,
+    ]);
+    const refused = { ok: false, status: 401, body: null };
+    if (fleet) showVerdict(fleet); else await showReady();
+    showProviders(providers || refused);
+    showRouting(routing);
+    showTraces(traces || refused);
+    showSpend(spend);
+    showLeaving(leaving);
+    $("clock").textContent = "As of " + time(Date.now());
+    document.body.dataset.looked = String(Number(document.body.dataset.looked || 0) + 1);
   };
 
   // keep keeps a token for the tab; none if it is empty.
@@ -360,24 +373,32 @@
     $("sign-out").hidden = !text;
   };
 
-  // useToken finds out what a token may do. One that is refused is not kept.
+  // identify asks the gateway what the token may do, and forgets a token that is refused. If the gateway fails, the next
+  // refresh asks again.
+  const identify = async () => {
+    const refused = (reply) => reply.status === 401 || reply.status === 403;
+    const asked = token;
+    const operator = await call("/v1/admin/pin-status");
+    const reply = refused(operator) ? await call("/v1/providers?limit=1") : operator;
+    if (asked !== token) return; // Another one was entered meanwhile.
+    unidentified = !reply.ok && !refused(reply);
+    if (reply.ok) {
+      rights = operator.ok ? "operator" : "service";
+      return showRole(operator.ok ? "operator" : "read only", operator.ok && "good");
+    }
+    if (refused(reply)) {
+      token = "";
+      keep("");
+    }
+    showRole(unidentified ? "no answer" : reply.status === 401 ? "not accepted" : "not permitted", "bad");
+  };
+
   const useToken = async (text) => {
     token = text;
     rights = "none";
+    unidentified = false;
     keep(text);
-    if (!token && !relayed) return showRole("read only");
-    if ((await call("/v1/admin/pin-status")).ok) {
-      rights = "operator";
-      return showRole("operator", "good");
-    }
-    const read = await call("/v1/providers?limit=1");
-    if (read.ok) {
-      rights = "service";
-      return showRole("read only");
-    }
-    token = "";
-    if (read.status === 401 || read.status === 403) keep("");
-    showRole(read.status === 401 ? "not accepted" : read.status === 403 ? "not permitted" : "no answer", "bad");
+    if (token || relayed) await identify(); else showRole("read only");
   };
 
   const say = (text, tone) => { $("outcome").textContent = text; $("outcome").dataset.tone = tone || ""; };
@@ -391,7 +412,7 @@
   };
 
   const act = async (name, form) => {
-    if (rights !== "operator") return;
+    if (rights !== "operator" || !versions) return;
     const [path, body, done] = acts[name](form && form.elements);
     const reply = await call(path, { method: "POST", body });
     if (reply.ok) say(done); else say(why(reply), "bad");
@@ -420,7 +441,8 @@
     button.addEventListener("click", () => act(button.dataset.act, button.form));
   }
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
-  setInterval(() => { if (!document.hidden) refresh(); }, INTERVAL);
+  setInterval(() => { if (!document.hidden && !busy) refresh(); }, INTERVAL);
+  showRouting(null);
   if (relayed) {
     $("operators").hidden = false;
     $("access").hidden = $("kept").hidden = true;
