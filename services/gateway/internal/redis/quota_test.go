@@ -256,13 +256,14 @@ func TestQuotaKeysExpire(t *testing.T) {
 		Queue: "q", Organization: "o", Wait: 100 * time.Millisecond, Claims: []quota.Claim{{Subject: "key/1", Limit: quota.Limit{Concurrent: 5}}},
 		Alternatives: [][]quota.Claim{{{Subject: "credential/2", Limit: quota.Limit{Tokens: 1000}, Tokens: 900}}},
 	}
-	for range 2 {
+	var keys []string
+	testkit.Wait(t, "the queue's keys in the shared books", func() error { // A late replica books by itself.
 		_, _ = all[1].Reserve(t.Context(), d)
-	}
-	keys := direct.Keys(t.Context(), direct.Prefix+":*").Val()
-	if len(keys) < 8 {
-		t.Errorf("only %d keys: %q", len(keys), keys)
-	}
+		if keys = direct.Keys(t.Context(), direct.Prefix+":*").Val(); len(keys) < 8 {
+			return fmt.Errorf("only %d keys: %q", len(keys), keys)
+		}
+		return nil
+	})
 	for _, key := range keys {
 		if ttl := direct.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > 4*time.Minute {
 			t.Errorf("%s lives for %s", key, ttl)
