@@ -84,22 +84,26 @@ func TestRelayedWithoutAnotherForm(t *testing.T) {
 	}
 }
 
-// Thinking that another setting excludes is switched off in a relayed body, and named.
+// A relayed body asks for thinking in the form that its model accepts, on every host of Claude. Thinking that another
+// setting excludes is switched off, and named.
 func TestRelayedThinking(t *testing.T) {
 	b := limitsBench(t)
-	const thinks = `"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":2048},"messages":[{"role":"user","content":"u"}]`
-	for body, off := range map[string]bool{
-		`{"model":"anthropic/claude-sonnet-4-5",` + thinks + `}`:                                                                                      false,
-		`{"model":"anthropic/claude-sonnet-4-5","temperature":1,` + thinks + `}`:                                                                      false,
-		`{"model":"anthropic/claude-sonnet-4-5","temperature":0.3,` + thinks + `}`:                                                                    true,
-		`{"model":"anthropic/claude-sonnet-4-5","tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},` + thinks + `}`: true,
-		`{"model":"anthropic/claude-opus-4-7","temperature":0.3,` + thinks + `}`:                                                                      false, // The temperature is removed.
+	const thinks = `"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":5000},"messages":[{"role":"user","content":"u"}]`
+	for body, want := range map[string]string{ // the type of thinking, the effort, and what is named
+		`{"model":"anthropic/claude-sonnet-4-5",` + thinks + `}`:                                                                                      "enabled,,",
+		`{"model":"anthropic/claude-sonnet-4-5","temperature":1,` + thinks + `}`:                                                                      "enabled,,",
+		`{"model":"anthropic/claude-sonnet-4-5","temperature":0.3,` + thinks + `}`:                                                                    "disabled,,thinking",
+		`{"model":"anthropic/claude-sonnet-4-5","tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},` + thinks + `}`: "disabled,,thinking",
+		`{"model":"anthropic/claude-opus-4-7","temperature":0.3,` + thinks + `}`:                                                                      "adaptive,low,temperature",
+		`{"model":"anthropic/claude-opus-4-7",` + thinks + `}`:                                                                                        "adaptive,low,",
+		`{"model":"anthropic/claude-sonnet-4-5","output_config":{"effort":"high"},` + thinks + `}`:                                                    "enabled,,output_config.effort",
+		`{"model":"anthropic/claude-sonnet-4-5","output_config":{"effort":"low"},` + strings.Replace(thinks, `"enabled"`, `"adaptive"`, 1) + `}`:      "enabled,,",
 	} {
 		got := b.say(t, "POST", messagesPath, body)
-		isOff := gjson.Get(b.vendor.last(), "thinking.type").Str == "disabled"
-		named := slices.Contains(strings.Split(got.header.Get("X-Switchyard-Ignored"), ", "), "thinking")
-		if got.status != 200 || isOff != off || named != off {
-			t.Errorf("%s: %d, off: %v, named: %v; want %v", body, got.status, isOff, named, off)
+		sent := b.vendor.last()
+		is := gjson.Get(sent, "thinking.type").Str + "," + gjson.Get(sent, "output_config.effort").Str + "," + got.header.Get("X-Switchyard-Ignored")
+		if got.status != 200 || is != want {
+			t.Errorf("%s: %d, %s; want %s", body, got.status, is, want)
 		}
 	}
 }

@@ -27,6 +27,9 @@ func (e *exchange) names(setting string) bool {
 		"temperature": {"gemini": "generationConfig.temperature"},
 		"stop":        {"gemini": "generationConfig.stopSequences", "anthropic": "stop_sequences"},
 	}
+	if setting == "reasoning" && e.relayed && slices.Contains(e.ignored(), "output_config.effort") {
+		return true // Claude's form is named by its own field.
+	}
 	return slices.Contains(e.ignored(), or(contract[setting][e.face], setting))
 }
 
@@ -318,12 +321,14 @@ func TestLimitsOfReasoning(t *testing.T) {
 	}
 }
 
-// An effort reaches the models that reason. For other models the answer names it as ignored.
+// An effort reaches the models that reason. For other models the answer names it as ignored, and also for a Claude without
+// efforts if its own form asks for no thinking.
 func TestLimitsOfEfforts(t *testing.T) {
 	b := limitsBench(t)
 	eachLimit(t, b, question{effort: "high", maxTokens: "9000"}, func(e *exchange) {
 		thinks := strings.Contains(e.sent, `"thinking`) || strings.Contains(e.sent, `"reasoning_effort"`) || strings.Contains(e.sent, `"effort"`)
-		want := !e.is("gpt-4o", "gpt-5-chat", "flash-image", "nova")
+		hasNone := e.is("gpt-4o", "gpt-5-chat", "flash-image", "nova") || e.relayed && e.is("opus-4-2025", "opus-4-1@", "sonnet-4-5")
+		want := !hasNone
 		if e.status != 200 || thinks != want || e.names("reasoning") == want {
 			e.t.Errorf("reasoning is sent: %v, want %v", thinks, want)
 		}

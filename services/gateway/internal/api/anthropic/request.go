@@ -236,8 +236,8 @@ func (r *reader) outputFormat(path string, raw json.RawMessage) error {
 	return err
 }
 
-// thinking reads how much to think: a budget, or an effort. Thinking that is switched off is what other vendors do
-// without a hint.
+// thinking reads how much to think: a budget, an effort, or as much as the model chooses. Thinking that is switched off
+// is what other vendors do without a hint.
 func (r *reader) thinking() error {
 	var asked struct {
 		Type    string `json:"type"`
@@ -256,7 +256,7 @@ func (r *reader) thinking() error {
 	if asked.Type == "enabled" {
 		wanted.BudgetTokens = asked.Budget
 	}
-	if asked.Type != "disabled" && wanted != (provider.Reasoning{}) {
+	if asked.Type == "adaptive" || asked.Type != "disabled" && wanted != (provider.Reasoning{}) {
 		r.chat.Think("output_config.effort", wanted)
 	}
 	return nil

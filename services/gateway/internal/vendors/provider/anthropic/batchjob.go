@@ -49,30 +49,24 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 	return caller.MakeBatch(ctx, p.batchURL(), p.host.header(nil), json.RawMessage(append(text, "]}"...)), reportReader(caller))
 }
 
-// params returns a message's body as a job takes it: not streamed, and without the parts of other vendors' turns that
-// the vendor would refuse; see Relay.
-func params(model string, body []byte) string {
-	edit, root := wire.NewEditor(wire.ParseView(body))
-	messages := root.Get("messages")
+// params returns a message's body as a job takes it: not streamed, and without what the vendor would refuse in it as far as
+// Relay removes it.
+func params(model string, body []byte) json.RawMessage {
+	messages, how := membersOf(wire.ParseView(body))
 	kept := messages.Raw
 	if bytes.Contains(body, ownSignature) {
 		kept = withoutOwn(messages)
 	}
 	kept = repaired(gjson.Parse(kept))
-	omits := omitsThinking(&provider.Chat{Model: model, Messages: turnsOf(gjson.Parse(kept))}, root)
-	edit.Members(root, func(name string, value gjson.Result) bool {
-		switch {
-		case name == "messages":
-			edit.Replace(value, kept)
-		case name == "thinking" && omits:
-			edit.Replace(value, thinkingOff)
-		}
-		return strings.EqualFold(name, "stream")
-	})
-	return edit.End()
+	limit, _ := wire.Tokens(gjson.GetBytes(body, "max_tokens"))
+	members, _ := how.adapt(&provider.Chat{Model: model, MaxTokens: int(limit), Messages: turnsOf(gjson.Parse(kept))})
+	if kept != messages.Raw {
+		members = append(members, wire.Member{Name: "messages", Value: kept})
+	}
+	return wire.Override(body, append(members, wire.Member{Name: "stream"})...)
 }
 
-// turnsOf returns the turns of a conversation in the dialect's own form with what omitsThinking reads of them: roles,
+// turnsOf returns the turns of a conversation in the dialect's own form with what obstacleTo reads of them: roles,
 // calls and the thinking before calls.
 func turnsOf(messages gjson.Result) (turns []provider.Message) {
 	each(messages, func(message gjson.Result) {

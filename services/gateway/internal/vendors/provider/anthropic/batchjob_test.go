@@ -168,16 +168,17 @@ func TestBatchParams(t *testing.T) {
 		called  = `{"type":"tool_use","id":"functions_f_0","name":"f","input":{}}`
 		results = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"functions_f_0","content":"x"},{"type":"text","text":"go on"}]}`
 	)
-	turn := func(blocks, results string) string {
-		return `"messages":[{"role":"assistant","content":[` + blocks + `]},` + results + `]}`
+	turned := func(blocks, results string) string {
+		return `"messages":[{"role":"assistant","content":[` + blocks + `]},` + results + `]`
 	}
+	turn := func(blocks, results string) string { return turned(blocks, results) + "}" }
 	for body, want := range map[string]string{
 		`{"model":"m","max_tokens":1.50e3}`:                                                                     `{"model":"m","max_tokens":1.50e3}`,
 		`{"stream":true,"model":"m","Stream":1,"\u0073tream":0}`:                                                `{"model":"m"}`,
-		`{"messages":[{"role":"assistant","content":[` + own + `,{"type":"text","text":"a"}]}],"stream":false}`: `{"model":"m","messages":[{"content":[{"type":"text","text":"a"}],"role":"assistant"}]}`,
-		`{` + budget + turn(call, result):                                                                       `{"model":"m",` + off + turn(called, results),
+		`{"messages":[{"role":"assistant","content":[` + own + `,{"type":"text","text":"a"}]}],"stream":false}`: `{"messages":[{"content":[{"type":"text","text":"a"}],"role":"assistant"}],"model":"m"}`,
+		`{` + budget + turn(call, result):                                                                       `{` + off + turned(called, results) + `,"model":"m"}`,
 		`{` + budget + turn(signed+`,`+called, results):                                                         `{"model":"m",` + budget + turn(signed+`,`+called, results),
-		`{` + turn(call, result):                                                                                `{"model":"m",` + turn(called, results),
+		`{` + turn(call, result):                                                                                `{` + turned(called, results) + `,"model":"m"}`,
 	} {
 		var got string
 		p, err := anthropic.New(provider.Settings{BaseURL: "https://api.anthropic.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {

@@ -13,15 +13,15 @@ import (
 )
 
 // Relay returns the caller's body with some members set, and without the parts of other vendors' turns that the vendor
-// would refuse. Thinking is switched off where the vendor would refuse it: with a setting that excludes it, or because
-// another vendor made the last calls without. The rest stays byte for byte.
+// would refuse. Thinking is asked for in the form that the model accepts. It is switched off where the vendor would refuse
+// it: with a setting that excludes it, or because another vendor made the last calls without. The rest stays byte for byte.
 func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error) {
 	body := chat.Native.Body
 	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request is not a JSON object"}
 	}
-	root := wire.ParseView(body)
-	if messages := root.Get("messages"); messages.Exists() {
+	messages, how := membersOf(wire.ParseView(body))
+	if messages.Exists() {
 		text := messages.Raw
 		if bytes.Contains(body, ownSignature) {
 			text = withoutOwn(messages)
@@ -33,30 +33,31 @@ func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error)
 			members = append(members, wire.Member{Name: "messages", Value: text})
 		}
 	}
-	if omitsThinking(chat, root) {
-		members = append(members, wire.Member{Name: "thinking", Value: thinkingOff})
-	}
-	return wire.Override(body, members...), nil
+	adapted, _ := how.adapt(chat)
+	return wire.Override(body, append(members, adapted...)...), nil
 }
 
-// thinkingOff is the value of the member thinking that switches it off.
-const thinkingOff = `{"type":"disabled"}`
-
-// omitsThinking reports whether a body asks for thinking that the vendor would refuse.
-func omitsThinking(chat *provider.Chat, body gjson.Result) bool {
-	if obstacleTo(chat) == "" {
-		return false
-	}
-	thinking := body.Get("thinking")
-	return thinking.IsObject() && thinking.Get("type").Str != "disabled"
+// membersOf returns the members of a body that are adapted.
+func membersOf(body gjson.Result) (messages gjson.Result, how thinkingMembers) {
+	body.ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case "messages":
+			messages = value
+		case "thinking":
+			how.thinking = value
+		case "output_config":
+			how.output = value
+		}
+		return true
+	})
+	return messages, how
 }
 
 // Omitted returns the names of the fields that Relay leaves out.
 func Omitted(chat *provider.Chat) []string {
-	if omitsThinking(chat, wire.ParseView(chat.Native.Body)) {
-		return []string{"thinking"}
-	}
-	return nil
+	_, how := membersOf(wire.ParseView(chat.Native.Body))
+	_, lost := how.adapt(chat)
+	return lost
 }
 
 var ownSignature = []byte(`"` + OwnSignature + `"`)

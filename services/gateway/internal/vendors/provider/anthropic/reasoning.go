@@ -92,7 +92,7 @@ func PlanThinking(chat *provider.Chat, maxTokens, limit int) ThinkingPlan {
 
 // outputLimitOf returns the output limit of a model that thinks with a budget, by its name.
 func outputLimitOf(model string) int {
-	if v := Version(model); v >= 400 && v <= 401 && strings.Contains(strings.ToLower(model), "opus") {
+	if v := Version(model); v >= 400 && v <= 401 && isOpus(model) {
 		return largestOpus4
 	}
 	return largestOutput

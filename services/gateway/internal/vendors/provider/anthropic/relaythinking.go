@@ -1,0 +1,126 @@
+package anthropic
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// Versions of Claude by how a body may ask them to think. Sources: Anthropic documentation, "Adaptive thinking" and
+// "Effort"; Amazon Bedrock user guide, "Adaptive thinking".
+const (
+	// firstUnbudgeted refuses a budget.
+	firstUnbudgeted = 407
+	// firstThinking5 thinks unless asked not to. Models from firstUnbudgeted up to it do not think unless asked, and some
+	// hosts refuse to switch their thinking off.
+	firstThinking5 = 500
+	// firstEffort is the Opus that first had an effort. All models from firstAdaptive on have one.
+	firstEffort = 405
+)
+
+// thinkingOff is the value of the member thinking that switches it off.
+const thinkingOff = `{"type":"disabled"}`
+
+// thinkingMembers are the members of a body in Anthropic's form that say how to think.
+type thinkingMembers struct {
+	thinking, output gjson.Result
+}
+
+// adapt returns the members to set so that the model accepts how the body asks for thinking, and the names of the fields
+// whose wish is lost. A member without a value is to be removed. For models other than Claude, adapt only switches
+// thinking off that another part of the request excludes.
+func (m thinkingMembers) adapt(chat *provider.Chat) (members []wire.Member, lost []string) {
+	asked := provider.Reasoning{Effort: provider.Effort(m.output.Get("effort").Str)}
+	if m.thinking.Get("type").Str == "enabled" {
+		asked.BudgetTokens = int(m.thinking.Get("budget_tokens").Int())
+	}
+	thinking, isLost := m.adaptThinking(chat, &asked)
+	if thinking != m.thinking.Raw {
+		members = append(members, wire.Member{Name: "thinking", Value: thinking})
+	}
+	if isLost {
+		lost = append(lost, "thinking")
+	}
+	effort := adaptEffort(chat.Model, &asked, gjson.Get(thinking, "type").Str)
+	if effort == asked.Effort {
+		return members, lost
+	}
+	output, _ := sjson.Set(m.output.Raw, "effort", string(effort))
+	if effort == "" {
+		if output, _ = sjson.Delete(m.output.Raw, "effort"); output == "{}" {
+			output = ""
+		}
+		if asBudget := m.thinking.Get("type").Str == "adaptive" && gjson.Get(thinking, "type").Str == "enabled"; !asBudget {
+			lost = append(lost, "output_config.effort")
+		}
+	}
+	return append(members, wire.Member{Name: "output_config", Value: output}), lost
+}
+
+// adaptThinking returns the value of the member thinking that the model accepts, empty for none, and whether the
+// caller's wish is lost. asked is that wish.
+func (m thinkingMembers) adaptThinking(chat *provider.Chat, asked *provider.Reasoning) (value string, isLost bool) {
+	v, given := Version(chat.Model), m.thinking.Raw
+	kind := m.thinking.Get("type").Str
+	switch {
+	case !m.thinking.IsObject():
+		return given, false
+	case kind == "disabled" && !canSwitchOff(chat.Model):
+		return "", v >= firstThinking5
+	case kind == "disabled":
+		return given, false
+	case obstacleTo(chat) != "" && !canSwitchOff(chat.Model):
+		return "", true
+	case obstacleTo(chat) != "":
+		return thinkingOff, true
+	case kind == "enabled" && v >= firstUnbudgeted:
+		adaptive, _ := sjson.Set(given, "type", "adaptive")
+		adaptive, _ = sjson.Delete(adaptive, "budget_tokens")
+		return adaptive, false
+	case kind == "adaptive" && v >= firstThinking && v < firstAdaptive:
+		plan := ThinkingPlan{MaxTokens: chat.MaxTokens}
+		if plan.MaxTokens == 0 { // A count of tokens has no bound.
+			plan.MaxTokens = outputLimitOf(chat.Model)
+		}
+		plan.think(asked, false, 0)
+		enabled, _ := sjson.Set(given, "type", plan.Config.Type)
+		enabled, _ = sjson.Set(enabled, "budget_tokens", plan.Config.Budget)
+		return enabled, false
+	}
+	return given, false
+}
+
+// canSwitchOff reports whether every host of a model accepts thinkingOff.
+func canSwitchOff(model string) bool {
+	v, name := Version(model), strings.ToLower(model)
+	return (v < firstUnbudgeted || v >= firstThinking5) && !strings.Contains(name, "-fable") && !strings.Contains(name, "-mythos")
+}
+
+// adaptEffort returns the effort that the model accepts with thinking of a type; empty for none. A budget that became
+// adaptive thinking turns into an effort.
+func adaptEffort(model string, asked *provider.Reasoning, thinking string) provider.Effort {
+	effort := asked.Effort
+	if effort == "" && thinking == "adaptive" {
+		effort = asked.Level()
+	}
+	v := Version(model)
+	if v == 0 || !effort.IsKnown() || effort == provider.EffortNone {
+		return asked.Effort
+	}
+	var levels []provider.Effort
+	switch {
+	case v >= firstThinking5 && thinking == "disabled", v == firstEffort && isOpus(model):
+		levels = []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
+	case v >= firstAdaptive:
+		levels = adaptiveLevels(v)
+	default:
+		return ""
+	}
+	return effort.Within(levels...)
+}
+
+func isOpus(model string) bool { return strings.Contains(strings.ToLower(model), "opus") }
