@@ -81,3 +81,21 @@ func BenchmarkAnswer(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRelay measures what it takes to adapt an agent's request of 120 kB and to name what was left out of it.
+func BenchmarkRelay(b *testing.B) {
+	turn := `{"role":"user","content":[{"type":"text","text":"` + strings.Repeat(`a line of a file\n`, 60) + `"}]},`
+	body := []byte(`{"model":"m","max_tokens":32000,"messages":[` + strings.TrimSuffix(strings.Repeat(turn, 110), ",") +
+		`],"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},"stream":true}`)
+	chat := &provider.Chat{
+		Model: "claude-opus-4-6", MaxTokens: 32000,
+		Native: &provider.Native{Dialect: anthropic.DialectName, Body: body},
+	}
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, err := anthropic.Relay(chat); err != nil {
+			b.Fatal(err)
+		}
+		anthropic.Omitted(chat)
+	}
+}
