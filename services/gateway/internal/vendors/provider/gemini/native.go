@@ -28,8 +28,8 @@ func body(chat *provider.Chat) (any, error) {
 	return encode(chat)
 }
 
-// relay returns the caller's body without the model, which the URL names, and without the thoughts and signatures that
-// other vendors' answers had. The rest stays byte for byte.
+// relay returns the caller's body without the model, which the URL names, without the thoughts and signatures that other
+// vendors' answers had, and with thinking as the model accepts it. The rest stays byte for byte.
 func relay(chat *provider.Chat) (json.RawMessage, error) {
 	text := chat.Native.Body
 	if !jsoncheck.Valid(text) || !wire.ParseView(text).IsObject() {
@@ -38,8 +38,16 @@ func relay(chat *provider.Chat) (json.RawMessage, error) {
 	foreign := bytes.Contains(text, []byte(ownMark))
 	edit, root := wire.NewEditor(wire.ParseView(text))
 	edit.Members(root, func(name string, value gjson.Result) bool {
-		if name == "contents" && foreign {
+		switch {
+		case name == "contents" && foreign:
 			edit.Replace(value, withoutForeign(chat.Model, value))
+		case name == "generationConfig" || name == "generation_config":
+			edit.Members(value, func(name string, value gjson.Result) bool {
+				if (name == "thinkingConfig" || name == "thinking_config") && value.IsObject() {
+					edit.Replace(value, acceptedThinking(chat.Model, value))
+				}
+				return false
+			})
 		}
 		return strings.EqualFold(name, "model")
 	})

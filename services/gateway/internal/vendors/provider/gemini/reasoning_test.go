@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -21,7 +22,11 @@ func TestReasoning(t *testing.T) {
 		{"gemini-2.5-flash", &provider.Reasoning{BudgetTokens: 1 << 20}, `{"thinkingBudget":24576}`},
 		{"gemini-3-flash", &provider.Reasoning{Effort: "xhigh"}, `{"thinkingLevel":"HIGH"}`},
 		{"gemini-3-flash", &provider.Reasoning{Effort: "none"}, `{"thinkingLevel":"MINIMAL"}`},
-		{"gemini-3.1-pro", &provider.Reasoning{Effort: "medium"}, `{"thinkingLevel":"LOW"}`},
+		{"gemini-3-pro-preview", &provider.Reasoning{Effort: "medium"}, `{"thinkingLevel":"LOW"}`},
+		{"gemini-3.1-pro", &provider.Reasoning{Effort: "medium"}, `{"thinkingLevel":"MEDIUM"}`},
+		{"gemini-3.1-pro", &provider.Reasoning{Effort: "minimal"}, `{"thinkingLevel":"LOW"}`},
+		{"gemini-2.5-flash-lite", &provider.Reasoning{BudgetTokens: 100}, `{"thinkingBudget":512}`},
+		{"gemini-2.5-flash-lite", &provider.Reasoning{Effort: "none"}, `{"thinkingBudget":0}`},
 		{"gemini-3-pro", &provider.Reasoning{Summary: "detailed"}, `{"includeThoughts":true}`},
 	} {
 		got, err := json.Marshal(encodeReasoning(c.model, c.asked))
@@ -35,6 +40,40 @@ func TestReasoning(t *testing.T) {
 	} {
 		if reasons(model) != want {
 			t.Errorf("%s reasons: %t, want %t", model, !want, want)
+		}
+	}
+}
+
+// A body in the caller's own form asks for thinking as the model accepts it.
+func TestRelayedThinking(t *testing.T) {
+	for _, c := range []struct{ model, given, want string }{
+		{"gemini-2.5-pro", `{"thinkingBudget":1024}`, `{"thinkingBudget":1024}`},
+		{"gemini-2.5-pro", `{"thinkingBudget":0}`, `{"thinkingBudget":128}`},
+		{"gemini-2.5-pro", `{"thinkingBudget":-1}`, `{"thinkingBudget":-1}`},
+		{"gemini-2.5-flash", `{"thinkingBudget":0}`, `{"thinkingBudget":0}`},
+		{"gemini-2.5-flash", `{"thinkingBudget":1e9,"includeThoughts":true}`, `{"thinkingBudget":24576,"includeThoughts":true}`},
+		{"gemini-2.5-flash-lite", `{"thinkingBudget":64}`, `{"thinkingBudget":512}`},
+		{"gemini-2.5-flash", `{"thinkingLevel":"LOW"}`, `{"thinkingBudget":4096}`},
+		{"gemini-2.5-flash", `{"thinkingLevel":"low","thinkingBudget":1000}`, `{"thinkingBudget":1000}`},
+		{"gemini-2.5-flash", `{"thinking_budget":99999}`, `{"thinking_budget":24576}`},
+		{"gemini-2.5-flash", `{"thinkingBudget":"x"}`, `{"thinkingBudget":"x"}`},
+		{"gemini-3-flash", `{"thinkingLevel":"MINIMAL"}`, `{"thinkingLevel":"MINIMAL"}`},
+		{"gemini-3-flash", `{"thinkingBudget":1024}`, `{"thinkingBudget":1024}`},
+		{"gemini-3-flash", `{"thinkingLevel":"HIGH","thinkingBudget":1024}`, `{"thinkingLevel":"HIGH"}`},
+		{"gemini-3-pro-preview", `{"thinkingLevel":"medium"}`, `{"thinkingLevel":"LOW"}`},
+		{"gemini-3.1-pro-preview", `{"thinkingLevel":"medium"}`, `{"thinkingLevel":"medium"}`},
+		{"gemini-3.1-pro-preview", `{"thinking_level":"MINIMAL"}`, `{"thinking_level":"LOW"}`},
+		{"gemini-3-flash", `{"thinkingLevel":"UTMOST"}`, `{"thinkingLevel":"UTMOST"}`},
+		{"gemini-3-flash", `{"includeThoughts":true}`, `{"includeThoughts":true}`},
+		{"a-tuned-model", `{"thinkingLevel":"LOW","thinkingBudget":1}`, `{"thinkingLevel":"LOW","thinkingBudget":1}`},
+		{"gemini-3-flash", `7`, `7`},
+	} {
+		for _, form := range []string{`{"generationConfig":{"thinkingConfig":%,"seed":1},"contents":[]}`, `{"contents":[],"generation_config":{"thinking_config":%}}`} {
+			chat := &provider.Chat{Model: c.model, Native: &provider.Native{Dialect: DialectName, Body: []byte(strings.Replace(form, "%", c.given, 1))}}
+			got, err := relay(chat)
+			if want := strings.Replace(form, "%", c.want, 1); err != nil || string(got) != want {
+				t.Errorf("%s: %s, %v, want %s", c.model, got, err, want)
+			}
 		}
 	}
 }

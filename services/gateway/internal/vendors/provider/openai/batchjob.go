@@ -72,7 +72,7 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 	}
 	var unsent error
 	text, err := wire.EncodeBatch(job, nil, fixed, func(out []byte, line provider.BatchLine) []byte {
-		body, failed := p.batchBody(job.API, p.placeOf(credential), line.Body)
+		body, failed := p.batchBody(job, p.placeOf(credential), line.Body)
 		if unsent == nil {
 			unsent = failed
 		}
@@ -97,15 +97,19 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 	return report, err
 }
 
-// batchBody returns a request of a job without the parts of other vendors' turns that the server would refuse, as a
-// live call is sent.
-func (p *Provider) batchBody(api string, at origin, body []byte) (text string, err error) {
+// batchBody returns a request of a job without the parts of other vendors' turns that the server would refuse, and with
+// an effort that it accepts, as a live call is sent.
+func (p *Provider) batchBody(job *provider.BatchJob, at origin, body []byte) (text string, err error) {
 	edit, root := wire.NewEditor(wire.ParseView(body))
 	edit.Members(root, func(name string, value gjson.Result) bool {
 		switch {
-		case name == "messages" && api == batchVersion+chatCompletions:
+		case name == "messages" && job.API == batchVersion+chatCompletions:
 			edit.Replace(value, p.repaired(value))
-		case name == "input" && api == batchVersion+responses:
+		case name == "reasoning_effort" && job.API == batchVersion+chatCompletions:
+			edit.Replace(value, p.acceptedEffort(job.Model, value))
+		case name == "reasoning" && job.API == batchVersion+responses:
+			edit.Replace(value, p.acceptedReasoning(job.Model, value))
+		case name == "input" && job.API == batchVersion+responses:
 			var input string
 			if input, err = at.input(value); err == nil {
 				edit.Replace(value, input)

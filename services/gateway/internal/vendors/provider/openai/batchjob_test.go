@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
@@ -145,7 +146,8 @@ func TestBatchURLs(t *testing.T) {
 	}
 }
 
-// Requests of a job are sent without what the server would refuse of other vendors' turns, as live calls are.
+// Requests of a job are sent without what the server would refuse of other vendors' turns, and with an effort that the
+// model takes, as live calls are.
 func TestBatchLines(t *testing.T) {
 	const chat, response = "/v1/chat/completions", "/v1/responses"
 	call := func(members string) string {
@@ -160,7 +162,14 @@ func TestBatchLines(t *testing.T) {
 		"its own":        {response, `{"input":[{"type":"reasoning","encrypted_content":"` + sealedAt("openai") + `"}]}`, `{"model":"m","store":false,"input":[{"type":"reasoning","encrypted_content":"gAAA"}]}`},
 		"a compaction":   {response, `{"input":[{"type":"compaction","encrypted_content":"` + sealedAt("azure") + `"}]}`, ""},
 		"of another API": {"/v1/embeddings", `{"input":"a","messages":1}`, `{"model":"m","input":"a","messages":1}`},
+		"an effort":      {chat, `{"reasoning_effort":"minimal"}`, `{"model":"m","reasoning_effort":"minimal"}`},
+		"o3":             {chat, `{"reasoning_effort":"minimal"}`, `{"model":"o3","reasoning_effort":"low"}`},
+		"gpt-5.1":        {response, `{"reasoning":{"effort":"xhigh"}}`, `{"model":"gpt-5.1","store":false,"reasoning":{"effort":"high"}}`},
 	} {
+		model := gjson.Get(c.want, "model").Str
+		if model == "" {
+			model = "m"
+		}
 		var sent string
 		p, err := openai.New(provider.Settings{Name: "openai", BaseURL: "https://api.openai.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
 			body, _ := io.ReadAll(r.Body)
@@ -170,7 +179,7 @@ func TestBatchLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.CreateBatch(t.Context(), providertest.Credential(), &provider.BatchJob{Mark: "m", API: c.api, Model: "m", Count: 1, Lines: func(yield func(provider.BatchLine, error) bool) {
+		_, err = p.CreateBatch(t.Context(), providertest.Credential(), &provider.BatchJob{Mark: "m", API: c.api, Model: model, Count: 1, Lines: func(yield func(provider.BatchLine, error) bool) {
 			yield(provider.BatchLine{CustomID: "m1", Body: json.RawMessage(c.body)}, nil)
 		}})
 		refused := err != nil && sent == ""

@@ -12,8 +12,8 @@ import (
 )
 
 // relay returns the caller's body with the members that the gateway sets: the model, whether and how to stream, the
-// token limit by the name that the server supports, and corrections of calls made by other vendors that the server
-// would refuse. Every other field stays byte for byte. asked reports whether the caller wants the chunk that holds the
+// token limit by the name that the server supports, the nearest effort that the model accepts, and corrections of calls
+// made by other vendors that the server would refuse. Every other field stays byte for byte. asked reports whether the caller wants the chunk that holds the
 // usage.
 func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage, asked bool, err error) {
 	text := chat.Native.Body
@@ -42,6 +42,8 @@ func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage
 			name = limit
 		case repair && key.Str == "messages":
 			value.Raw = p.repaired(value)
+		case key.Str == "reasoning_effort":
+			value.Raw = p.acceptedEffort(chat.Model, value)
 		}
 		out = append(append(append(append(out, ','), name...), ':'), value.Raw...)
 		return true

@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -164,15 +168,63 @@ func gptVersionOf(model string) (major, minor int) {
 
 // levelsOf returns the efforts that a model takes, least first.
 func levelsOf(model string) []provider.Effort {
-	common := []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
-	major, minor := gptVersionOf(model)
-	switch {
-	case major < 5:
-		return common
-	case major == 5 && minor == 0:
-		return append([]provider.Effort{provider.EffortMinimal}, common...)
-	case major == 5 && minor == 1:
-		return append([]provider.Effort{provider.EffortNone}, common...)
+	if levels := effortsOf(model); levels != nil {
+		return levels
 	}
-	return append(append([]provider.Effort{provider.EffortNone}, common...), provider.EffortXHigh)
+	return []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
+}
+
+// effortsOf returns the efforts that a model of OpenAI's is known to take, least first; nil for other models. Source:
+// OpenAI API reference, "reasoning_effort", the models' pages, and the errors that name the supported values.
+func effortsOf(model string) []provider.Effort {
+	name := bareName(model)
+	major, minor := gptVersionOf(model)
+	isAt := func(least int) bool { return major > 5 || major == 5 && minor >= least }
+	if major < 5 && !oSeries.MatchString(name) {
+		return nil
+	}
+	isCodex, isPro := strings.Contains(name, "-codex"), strings.Contains(name, "-pro")
+	levels := []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
+	switch {
+	case isPro && major == 5 && minor < 2:
+		return levels[2:]
+	case isPro && major == 5 && minor < 5:
+		levels = levels[1:]
+	case isCodex || major == 0: // Both always reason.
+	case isAt(1):
+		levels = slices.Insert(levels, 0, provider.EffortNone)
+	default:
+		levels = slices.Insert(levels, 0, provider.EffortMinimal)
+	}
+	if isAt(2) || strings.Contains(name, "-codex-max") {
+		levels = append(levels, provider.EffortXHigh)
+	}
+	if isAt(6) {
+		levels = append(levels, provider.EffortMax)
+	}
+	return levels
+}
+
+// acceptedEffort returns the JSON of an effort that the server accepts in place of the one in a caller's body: the
+// nearest of OpenAI's own models. Any other value stays as it is.
+func (p *Provider) acceptedEffort(model string, given gjson.Result) string {
+	effort, levels := provider.Effort(given.Str), effortsOf(model)
+	if p.traits.reasoning != ReasoningEffort || levels == nil || given.Type != gjson.String || !effort.IsKnown() {
+		return given.Raw
+	}
+	return `"` + string(effort.Within(levels...)) + `"`
+}
+
+// acceptedReasoning is acceptedEffort for the member reasoning of Responses.
+func (p *Provider) acceptedReasoning(model string, given gjson.Result) string {
+	effort := given.Get("effort")
+	accepted := p.acceptedEffort(model, effort)
+	if !given.IsObject() || accepted == effort.Raw {
+		return given.Raw
+	}
+	edited, err := sjson.SetRaw(given.Raw, "effort", accepted)
+	if err != nil {
+		return given.Raw
+	}
+	return edited
 }

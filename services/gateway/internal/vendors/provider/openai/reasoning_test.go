@@ -25,7 +25,7 @@ func TestReasoningParameters(t *testing.T) {
 		"gpt-5 without":        {vendor, "gpt-5", none, `"reasoning_effort":"minimal"}`},
 		"gpt-5.1 without":      {vendor, "gpt-5.1", none, `"reasoning_effort":"none"}`},
 		"gpt-5.1 with most":    {vendor, "gpt-5.1", &provider.Reasoning{Effort: "max"}, `"reasoning_effort":"high"}`},
-		"gpt-6 with most":      {vendor, "gpt-6", &provider.Reasoning{Effort: "max"}, `"reasoning_effort":"xhigh"}`},
+		"gpt-6 with most":      {vendor, "gpt-6", &provider.Reasoning{Effort: "max"}, `"reasoning_effort":"max"}`},
 		"a compatible server":  {anyServer, "openai/gpt-oss-120b", &provider.Reasoning{Effort: "minimal"}, `"reasoning_effort":"low"}`},
 		"DeepSeek":             {provider.Settings{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", high, `"thinking":{"type":"enabled"}}`},
 		"DeepSeek without":     {provider.Settings{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", none, `"thinking":{"type":"disabled"}}`},
@@ -45,6 +45,46 @@ func TestReasoningParameters(t *testing.T) {
 	}
 	if _, err := openai.New(provider.Settings{BaseURL: "http://x", ReasoningStyle: "hard"}); err == nil || !strings.Contains(err.Error(), "reasoning_style") {
 		t.Errorf("a style that is none: %v", err)
+	}
+}
+
+// An effort in a caller's body becomes the nearest that the model takes, over both APIs and in batch jobs. Servers of
+// others decide for themselves.
+func TestRelayedEfforts(t *testing.T) {
+	for _, c := range []struct {
+		config              provider.Settings
+		model, effort, want string
+	}{
+		{vendor, "o3", "minimal", "low"},
+		{vendor, "o4-mini", "xhigh", "high"},
+		{vendor, "gpt-5", "minimal", "minimal"},
+		{vendor, "gpt-5-mini", "none", "minimal"},
+		{vendor, "gpt-5-codex", "minimal", "low"},
+		{vendor, "gpt-5-pro", "low", "high"},
+		{vendor, "gpt-5.1", "minimal", "none"},
+		{vendor, "gpt-5.1", "xhigh", "high"},
+		{vendor, "gpt-5.1-codex", "none", "low"},
+		{vendor, "gpt-5.1-codex-max", "xhigh", "xhigh"},
+		{vendor, "gpt-5.2", "max", "xhigh"},
+		{vendor, "gpt-5.2-pro", "low", "medium"},
+		{vendor, "gpt-5.3-codex", "none", "low"},
+		{vendor, "gpt-5.6-terra", "max", "max"},
+		{vendor, "gpt-6", "minimal", "none"},
+		{vendor, "gpt-5", "utmost", "utmost"},
+		{vendor, "gpt-4o", "xhigh", "xhigh"}, // It is not relayed; see Terms.
+		{anyServer, "openai/gpt-oss-120b", "minimal", "minimal"},
+		{provider.Settings{BaseURL: "https://openrouter.ai/api/v1"}, "openai/o1", "xhigh", "xhigh"},
+	} {
+		for dialect, body := range map[string]string{
+			openai.DialectName: `"messages":[],"reasoning_effort":%`, openai.ResponsesName: `"input":"x","reasoning":{"summary":"auto","effort":%}`,
+		} {
+			given := strings.Replace(body, "%", `"`+c.effort+`"`, 1)
+			want := strings.Replace(body, "%", `"`+c.want+`"`, 1)
+			got, _ := sending(t, c.config, &provider.Chat{Model: c.model, Native: &provider.Native{Dialect: dialect, Body: []byte("{" + given + "}")}}, false)
+			if served := dialect == openai.DialectName || c.config.BaseURL == vendor.BaseURL; served && !strings.Contains(got, want) {
+				t.Errorf("%s at %s: sent %s, want %s", c.model, c.config.BaseURL, got, want)
+			}
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ var acted = []string{"model", "stream", "store", "background", "previous_respons
 
 // relayResponses returns the caller's body with the members that the gateway sets, and without what the gateway put into
 // the items of earlier answers. A model that reasons is asked for its reasoning encrypted: as the vendor stores nothing, it
-// goes on from it only so. Every other field stays byte for byte.
+// goes on from it only so. An effort becomes the nearest that the model accepts. Every other field stays byte for byte.
 func (p *Provider) relayResponses(chat *provider.Chat, at origin, stream bool) (json.RawMessage, error) {
 	text := chat.Native.Body
 	own := gjson.ParseBytes(text)
@@ -117,6 +117,8 @@ func (p *Provider) relayResponses(chat *provider.Chat, at origin, stream bool) (
 			value.Raw, err = at.input(value)
 		case key.Str == "include" && encrypts:
 			value.Raw, encrypts = encrypting(value), false
+		case key.Str == "reasoning":
+			value.Raw = p.acceptedReasoning(chat.Model, value)
 		}
 		out = append(append(append(append(out, ','), key.Raw...), ':'), value.Raw...)
 		return true
