@@ -113,9 +113,12 @@ func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool, limit int) {
 	if asked.Level() == "" {
 		budget = (&provider.Reasoning{Effort: provider.EffortMedium}).Budget()
 	}
-	if open {
+	switch {
+	case open:
 		p.MaxTokens = min(max(p.MaxTokens, budget+answerRoom), limit)
 		budget = max(min(budget, p.MaxTokens-answerRoom), leastBudget)
+	case asked.BudgetTokens == 0: // An effort leaves half of the caller's limit to the answer.
+		budget = max(min(budget, p.MaxTokens/2), leastBudget)
 	}
 	p.Config = &ThinkingConfig{Type: "enabled", Budget: min(budget, p.MaxTokens-1)}
 }

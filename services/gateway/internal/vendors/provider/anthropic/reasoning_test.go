@@ -35,7 +35,7 @@ func TestReasoning(t *testing.T) {
 		"xhigh where there is":      {provider.Chat{Model: "claude-opus-4-7", Reasoning: &provider.Reasoning{Effort: "xhigh"}}, `"effort":"xhigh"`},
 		"minimal":                   {provider.Chat{Model: "claude-opus-4-7", Reasoning: &provider.Reasoning{Effort: "minimal"}}, `"effort":"low"`},
 		"a budget":                  {provider.Chat{Model: "claude-sonnet-4-20250514", Reasoning: high}, `"thinking":{"type":"enabled","budget_tokens":16384}`},
-		"a budget within a bound":   {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 5000, Reasoning: high}, `"thinking":{"type":"enabled","budget_tokens":4999}`},
+		"a budget within a bound":   {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 5000, Reasoning: high}, `"thinking":{"type":"enabled","budget_tokens":2500}`},
 		"too little room":           {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 1000, Reasoning: high}, ``},
 		"too little, required":      {provider.Chat{Model: "claude-opus-4-5", MaxTokens: 1000, Reasoning: required}, "!reasoning: this provider can't think with max_tokens below 1025"},
 		"a temperature":             {provider.Chat{Model: "claude-opus-4-6", Temperature: new(0.5), Reasoning: high}, ``},
@@ -92,7 +92,9 @@ func TestThinkingWithinTheLimit(t *testing.T) {
 		"a configured limit": {provider.Chat{Model: "claude-sonnet-4-5", Reasoning: &provider.Reasoning{Effort: "high"}}, 16000, 16000, 11904},
 		"a larger one":       {provider.Chat{Model: "claude-sonnet-4-5", Reasoning: &provider.Reasoning{Effort: "max"}}, 128000, 128000, 65536},
 		"a small one":        {provider.Chat{Model: "claude-sonnet-4-5", Reasoning: &provider.Reasoning{Effort: "high"}}, 4000, 4000, 1024},
-		"the caller's":       {provider.Chat{Model: "claude-sonnet-4-5", MaxTokens: 5000, Reasoning: &provider.Reasoning{Effort: "high"}}, 4000, 5000, 4999},
+		"the caller's":       {provider.Chat{Model: "claude-sonnet-4-5", MaxTokens: 5000, Reasoning: &provider.Reasoning{Effort: "high"}}, 4000, 5000, 2500},
+		"a small one's":      {provider.Chat{Model: "claude-sonnet-4-5", MaxTokens: 1025, Reasoning: &provider.Reasoning{Effort: "high"}}, 4000, 1025, 1024},
+		"the caller's two":   {provider.Chat{Model: "claude-sonnet-4-5", MaxTokens: 5000, Reasoning: &provider.Reasoning{BudgetTokens: 9000}}, 4000, 5000, 4999},
 	} {
 		plan := PlanThinking(&c.chat, cmp.Or(c.chat.MaxTokens, c.limit, defaultMaxTokens), c.limit)
 		if plan.MaxTokens != c.output || plan.Config.Budget != c.budget {

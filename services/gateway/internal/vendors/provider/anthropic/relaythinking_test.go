@@ -36,9 +36,9 @@ func TestRelayedThinkingForms(t *testing.T) {
 		"adaptive thinking, effort":      {"claude-opus-4-7", adaptive + "," + effort("xhigh"), adaptive + "," + effort("xhigh"), ""},
 		"adaptive thinking of old":       {"claude-haiku-4-5", adaptive, `"thinking":{"type":"enabled","display":"summarized","budget_tokens":8192}`, ""},
 		"adaptive of old, effort":        {"claude-haiku-4-5@20251001", adaptive + "," + effort("low"), `"thinking":{"type":"enabled","display":"summarized","budget_tokens":4096}`, ""},
-		"adaptive of old, little output": {"claude-sonnet-4-5", `"max_tokens":3000,` + adaptive, `"max_tokens":3000,"thinking":{"type":"enabled","display":"summarized","budget_tokens":2999}`, ""},
+		"adaptive of old, little output": {"claude-sonnet-4-5", `"max_tokens":3000,` + adaptive, `"max_tokens":3000,"thinking":{"type":"enabled","display":"summarized","budget_tokens":1500}`, ""},
 		"adaptive of old, too little":    {"claude-sonnet-4-5", `"max_tokens":1000,` + adaptive, `"max_tokens":1000,` + disabled, "thinking"},
-		"adaptive of Opus 4.5, effort":   {"claude-opus-4-5", adaptive + "," + effort("max"), `"thinking":{"type":"enabled","display":"summarized","budget_tokens":63999},` + effort("high"), ""},
+		"adaptive of Opus 4.5, effort":   {"claude-opus-4-5", adaptive + "," + effort("max"), `"thinking":{"type":"enabled","display":"summarized","budget_tokens":32000},` + effort("high"), ""},
 
 		"an effort":                        {"claude-sonnet-4-6", effort("low"), effort("low"), ""},
 		"an effort of a newer model":       {"claude-opus-4-6", effort("xhigh"), effort("high"), ""},
