@@ -52,18 +52,33 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 // params returns a message's body as a job takes it: not streamed, and without what the vendor would refuse in it as far as
 // Relay removes it.
 func params(model string, body []byte) json.RawMessage {
-	messages, how := membersOf(wire.ParseView(body))
-	kept := messages.Raw
+	own := membersOf(wire.ParseView(body))
+	kept := own.messages.Raw
 	if bytes.Contains(body, ownSignature) {
-		kept = withoutOwn(messages)
+		kept = withoutOwn(own.messages)
 	}
 	kept = repaired(gjson.Parse(kept))
-	limit, _ := wire.Tokens(gjson.GetBytes(body, "max_tokens"))
-	members, _ := how.adapt(&provider.Chat{Model: model, MaxTokens: int(limit), Messages: turnsOf(gjson.Parse(kept))})
-	if kept != messages.Raw {
+	members, _ := own.adapt(own.chat(model, gjson.Parse(kept)))
+	if kept != own.messages.Raw {
 		members = append(members, wire.Member{Name: "messages", Value: kept})
 	}
 	return wire.Override(body, append(members, wire.Member{Name: "stream"})...)
+}
+
+// chat returns a request with what obstacleTo reads of it.
+func (m ownMembers) chat(model string, messages gjson.Result) *provider.Chat {
+	limit, _ := wire.Tokens(m.maxTokens)
+	chat := &provider.Chat{Model: model, MaxTokens: int(limit), Messages: turnsOf(messages)}
+	if m.temperature.Type == gjson.Number {
+		chat.Temperature = &m.temperature.Num
+	}
+	if m.topP.Type == gjson.Number {
+		chat.TopP = &m.topP.Num
+	}
+	if kind := m.toolChoice.Get("type").Str; kind == "any" || kind == "tool" {
+		chat.ToolChoice = &provider.ToolChoice{Mode: "required"}
+	}
+	return chat
 }
 
 // turnsOf returns the turns of a conversation in the dialect's own form with what obstacleTo reads of them: roles,

@@ -20,43 +20,26 @@ func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error)
 	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request is not a JSON object"}
 	}
-	messages, how := membersOf(wire.ParseView(body))
-	if messages.Exists() {
-		text := messages.Raw
+	own := membersOf(wire.ParseView(body))
+	if own.messages.Exists() {
+		text := own.messages.Raw
 		if bytes.Contains(body, ownSignature) {
-			text = withoutOwn(messages)
+			text = withoutOwn(own.messages)
 		}
 		if needsRepair(chat) {
 			text = repaired(gjson.Parse(text))
 		}
-		if text != messages.Raw {
+		if text != own.messages.Raw {
 			members = append(members, wire.Member{Name: "messages", Value: text})
 		}
 	}
-	adapted, _ := how.adapt(chat)
+	adapted, _ := own.adapt(chat)
 	return wire.Override(body, append(members, adapted...)...), nil
-}
-
-// membersOf returns the members of a body that are adapted.
-func membersOf(body gjson.Result) (messages gjson.Result, how thinkingMembers) {
-	body.ForEach(func(name, value gjson.Result) bool {
-		switch name.Str {
-		case "messages":
-			messages = value
-		case "thinking":
-			how.thinking = value
-		case "output_config":
-			how.output = value
-		}
-		return true
-	})
-	return messages, how
 }
 
 // Omitted returns the names of the fields that Relay leaves out.
 func Omitted(chat *provider.Chat) []string {
-	_, how := membersOf(wire.ParseView(chat.Native.Body))
-	_, lost := how.adapt(chat)
+	_, lost := membersOf(wire.ParseView(chat.Native.Body)).adapt(chat)
 	return lost
 }
 

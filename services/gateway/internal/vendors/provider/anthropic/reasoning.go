@@ -124,12 +124,13 @@ func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool, limit int) {
 }
 
 // obstacleTo returns what in a request makes the vendor refuse to think with it, as the end of a sentence; empty for
-// nothing.
+// nothing. Models from firstUnsampled on get no sampling settings.
 func obstacleTo(chat *provider.Chat) string {
+	isSampled := Version(chat.Model) < firstUnsampled
 	switch {
-	case chat.Temperature != nil && *chat.Temperature != 1:
+	case isSampled && chat.Temperature != nil && *chat.Temperature != 1:
 		return "a temperature other than 1"
-	case chat.TopP != nil && *chat.TopP < leastTopP:
+	case isSampled && chat.TopP != nil && *chat.TopP < leastTopP:
 		return "a top_p below 0.95"
 	case chat.ToolChoice != nil && (chat.ToolChoice.Mode == "required" || chat.ToolChoice.Mode == "tool"):
 		return "a tool choice that requires a call"

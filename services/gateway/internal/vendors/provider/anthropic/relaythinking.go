@@ -25,15 +25,31 @@ const (
 // thinkingOff is the value of the member thinking that switches it off.
 const thinkingOff = `{"type":"disabled"}`
 
-// thinkingMembers are the members of a body in Anthropic's form that say how to think.
-type thinkingMembers struct {
-	thinking, output gjson.Result
+// ownMembers are the members of a body in Anthropic's form that are adapted, or that say what the others must be.
+type ownMembers struct {
+	messages, thinking, output               gjson.Result
+	maxTokens, temperature, topP, toolChoice gjson.Result
+}
+
+// membersOf returns the members of a body.
+func membersOf(body gjson.Result) (m ownMembers) {
+	places := map[string]*gjson.Result{
+		"messages": &m.messages, "thinking": &m.thinking, "output_config": &m.output,
+		"max_tokens": &m.maxTokens, "temperature": &m.temperature, "top_p": &m.topP, "tool_choice": &m.toolChoice,
+	}
+	body.ForEach(func(name, value gjson.Result) bool {
+		if place := places[name.Str]; place != nil {
+			*place = value
+		}
+		return true
+	})
+	return m
 }
 
 // adapt returns the members to set so that the model accepts how the body asks for thinking, and the names of the fields
-// whose wish is lost. A member without a value is to be removed. For models other than Claude, adapt only switches
-// thinking off that another part of the request excludes.
-func (m thinkingMembers) adapt(chat *provider.Chat) (members []wire.Member, lost []string) {
+// whose wish is lost. A member without a value is to be removed. For models whose version is not known, adapt only
+// switches thinking off that another part of the request excludes.
+func (m ownMembers) adapt(chat *provider.Chat) (members []wire.Member, lost []string) {
 	asked := provider.Reasoning{Effort: provider.Effort(m.output.Get("effort").Str)}
 	if m.thinking.Get("type").Str == "enabled" {
 		asked.BudgetTokens = int(m.thinking.Get("budget_tokens").Int())
@@ -51,7 +67,7 @@ func (m thinkingMembers) adapt(chat *provider.Chat) (members []wire.Member, lost
 	}
 	output, _ := sjson.Set(m.output.Raw, "effort", string(effort))
 	if effort == "" {
-		if output, _ = sjson.Delete(m.output.Raw, "effort"); output == "{}" {
+		if output, _ = sjson.Delete(m.output.Raw, "effort"); strings.Trim(output, "{} \t\r\n") == "" {
 			output = ""
 		}
 		if asBudget := m.thinking.Get("type").Str == "adaptive" && gjson.Get(thinking, "type").Str == "enabled"; !asBudget {
@@ -63,8 +79,8 @@ func (m thinkingMembers) adapt(chat *provider.Chat) (members []wire.Member, lost
 
 // adaptThinking returns the value of the member thinking that the model accepts, empty for none, and whether the
 // caller's wish is lost. asked is that wish.
-func (m thinkingMembers) adaptThinking(chat *provider.Chat, asked *provider.Reasoning) (value string, isLost bool) {
-	v, given := Version(chat.Model), m.thinking.Raw
+func (m ownMembers) adaptThinking(chat *provider.Chat, asked *provider.Reasoning) (value string, isLost bool) {
+	v, given := knownVersion(chat.Model), m.thinking.Raw
 	kind := m.thinking.Get("type").Str
 	switch {
 	case !m.thinking.IsObject():
@@ -96,8 +112,22 @@ func (m thinkingMembers) adaptThinking(chat *provider.Chat, asked *provider.Reas
 
 // canSwitchOff reports whether every host of a model accepts thinkingOff.
 func canSwitchOff(model string) bool {
-	v, name := Version(model), strings.ToLower(model)
-	return (v < firstUnbudgeted || v >= firstThinking5) && !strings.Contains(name, "-fable") && !strings.Contains(name, "-mythos")
+	v := Version(model)
+	return (v < firstUnbudgeted || v >= firstThinking5) && !alwaysThinks(model)
+}
+
+func alwaysThinks(model string) bool {
+	name := strings.ToLower(model)
+	return strings.Contains(name, "-fable") || strings.Contains(name, "-mythos")
+}
+
+// knownVersion returns Version, or 0 for a name that does not say which model it is: a deployment's own name, whose
+// owner knows what its model accepts.
+func knownVersion(model string) int {
+	if v := Version(model); v != newest || alwaysThinks(model) {
+		return v
+	}
+	return 0
 }
 
 // adaptEffort returns the effort that the model accepts with thinking of a type; empty for none. A budget that became
@@ -107,7 +137,7 @@ func adaptEffort(model string, asked *provider.Reasoning, thinking string) provi
 	if effort == "" && thinking == "adaptive" {
 		effort = asked.Level()
 	}
-	v := Version(model)
+	v := knownVersion(model)
 	if v == 0 || !effort.IsKnown() || effort == provider.EffortNone {
 		return asked.Effort
 	}

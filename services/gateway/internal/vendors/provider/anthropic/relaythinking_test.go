@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
 // A body asks for thinking in the form that its model accepts. What that form can't say is named.
@@ -49,6 +51,11 @@ func TestRelayedThinkingForms(t *testing.T) {
 		"an effort, thinking is off":       {"claude-opus-5", disabled + "," + effort("max"), disabled + "," + effort("high"), ""},
 		"an effort of a model that is new": {"claude-haiku-6", effort("max"), effort("max"), ""},
 
+		"a temperature":                 {"claude-haiku-4-5", `"temperature":0.5,` + adaptive, `"temperature":0.5,` + disabled, "thinking"},
+		"a demanded call":               {"claude-haiku-4-5", `"tool_choice":{"type":"any"},` + adaptive, `"tool_choice":{"type":"any"},` + disabled, "thinking"},
+		"a temperature to be removed":   {"claude-opus-4-7", `"temperature":0.5,` + adaptive, `"temperature":0.5,` + adaptive, ""},
+		"a deployment's own name":       {"claude-prod", budget + "," + effort("max"), budget + "," + effort("max"), ""},
+		"only an effort, with spaces":   {"claude-haiku-4-5", `"output_config": { "effort":"low" }`, ``, "output_config.effort"},
 		"thinking is off":               {"claude-sonnet-4-5", disabled, disabled, ""},
 		"off is the default":            {"claude-opus-4-7", disabled, ``, ""},
 		"off is refused":                {"claude-fable-5", disabled, ``, "thinking"},
@@ -63,12 +70,9 @@ func TestRelayedThinkingForms(t *testing.T) {
 		"adaptive, doesn't think":       {"claude-3-haiku-20240307", adaptive, adaptive, ""}, // It is not relayed; see Terms.
 		"a budget as large as a number": {"claude-opus-4-7", `"thinking":{"type":"enabled","budget_tokens":1e300}`, `"thinking":{"type":"adaptive"},` + effort("max"), ""},
 	} {
-		chat := &provider.Chat{Model: c.model, Native: &provider.Native{Dialect: DialectName, Body: []byte("{" + c.asked + "}")}}
-		if strings.Contains(c.asked, `"max_tokens":3000`) {
-			chat.MaxTokens = 3000
-		} else if strings.Contains(c.asked, `"max_tokens":1000`) {
-			chat.MaxTokens = 1000
-		}
+		body := []byte("{" + c.asked + "}")
+		chat := membersOf(wire.ParseView(body)).chat(c.model, gjson.Result{})
+		chat.Native = &provider.Native{Dialect: DialectName, Body: body}
 		sent, err := Relay(chat)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -90,9 +90,8 @@ func budgetWithin(model string, n int) int {
 // dynamicBudget leaves the budget to the model.
 const dynamicBudget = -1
 
-// acceptedThinking returns the JSON of a body's thinkingConfig as the model accepts it: with a budget before firstLevels,
-// and with a level that the model knows. If there are both, from firstLevels on the level holds. Members have either of
-// the two forms of their names that the API reads.
+// acceptedThinking returns the JSON of a body's thinkingConfig as the model accepts it: with a budget within its bounds
+// before firstLevels, and after that with a level that it knows. The face refuses both together.
 func acceptedThinking(model string, given gjson.Result) string {
 	v := versionOf(model)
 	level, levelName := memberOf(given, "thinkingLevel", "thinking_level")
@@ -104,30 +103,29 @@ func acceptedThinking(model string, given gjson.Result) string {
 		if known := effort.Within(levelsOf(model)...); known != effort {
 			out, _ = sjson.Set(out, levelName, strings.ToUpper(string(known)))
 		}
-		if budget.Exists() {
-			out, _ = sjson.Delete(out, budgetName)
-		}
-	case v >= firstThinking && v < firstLevels:
-		asked := provider.Reasoning{Effort: effort, BudgetTokens: int(budget.Int())}
-		within := budgetWithin(model, asked.Budget())
-		if effort.IsKnown() {
-			out, _ = sjson.Delete(out, levelName)
-		}
-		isFixed := budget.Type == gjson.Number && budget.Int() != dynamicBudget
-		if isFixed && int64(within) != budget.Int() || !budget.Exists() && effort.IsKnown() {
+	case v >= firstLevels || v < firstThinking:
+	case effort.IsKnown():
+		asked := provider.Reasoning{Effort: effort}
+		out, _ = sjson.Delete(out, levelName)
+		out, _ = sjson.Set(out, budgetName, budgetWithin(model, asked.Budget()))
+	case budget.Type == gjson.Number && budget.Int() != dynamicBudget:
+		if within := budgetWithin(model, int(budget.Int())); int64(within) != budget.Int() {
 			out, _ = sjson.Set(out, budgetName, within)
 		}
 	}
 	return out
 }
 
-// memberOf returns a member of an object that has either of two names, and that name; the first for an absent member.
+// memberOf returns the member of an object that has one of the two forms of a name that the API reads, and that form. A
+// null is an absent member.
 func memberOf(object gjson.Result, camel, snake string) (value gjson.Result, name string) {
-	if value = object.Get(camel); value.Exists() {
-		return value, camel
+	for _, name := range []string{camel, snake} {
+		if value := object.Get(name); value.Exists() && value.Type != gjson.Null {
+			return value, name
+		}
 	}
-	if value = object.Get(snake); value.Exists() {
-		return value, snake
+	if object.Get(snake).Exists() {
+		return gjson.Result{}, snake
 	}
-	return value, camel
+	return gjson.Result{}, camel
 }

@@ -183,7 +183,7 @@ func effortsOf(model string) []provider.Effort {
 	if major < 5 && !oSeries.MatchString(name) {
 		return nil
 	}
-	isCodex, isPro := strings.Contains(name, "-codex"), strings.Contains(name, "-pro")
+	isCodex, isPro := hasPart(name, "codex"), hasPart(name, "pro")
 	levels := []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
 	switch {
 	case isPro && major == 5 && minor < 2:
@@ -196,7 +196,7 @@ func effortsOf(model string) []provider.Effort {
 	default:
 		levels = slices.Insert(levels, 0, provider.EffortMinimal)
 	}
-	if isAt(2) || strings.Contains(name, "-codex-max") {
+	if isAt(2) || hasPart(name, "codex-max") {
 		levels = append(levels, provider.EffortXHigh)
 	}
 	if isAt(6) {
@@ -204,6 +204,9 @@ func effortsOf(model string) []provider.Effort {
 	}
 	return levels
 }
+
+// hasPart reports whether a part of a name between dashes is part. A deployment may have any name: gpt-5-prod is no pro.
+func hasPart(name, part string) bool { return strings.Contains(name+"-", "-"+part+"-") }
 
 // acceptedEffort returns the JSON of an effort that the server accepts in place of the one in a caller's body: the
 // nearest of OpenAI's own models. Any other value stays as it is.

@@ -71,6 +71,9 @@ func TestRelayedEfforts(t *testing.T) {
 		{vendor, "gpt-5.6-terra", "max", "max"},
 		{vendor, "gpt-6", "minimal", "none"},
 		{vendor, "gpt-5", "utmost", "utmost"},
+		{vendor, "gpt-5-prod", "minimal", "minimal"},
+		{vendor, "gpt-5.1-mini-production", "low", "low"},
+		{vendor, "gpt-5-pro-2025-10-06", "low", "high"},
 		{vendor, "gpt-4o", "xhigh", "xhigh"}, // It is not relayed; see Terms.
 		{anyServer, "openai/gpt-oss-120b", "minimal", "minimal"},
 		{provider.Settings{BaseURL: "https://openrouter.ai/api/v1"}, "openai/o1", "xhigh", "xhigh"},
