@@ -63,12 +63,15 @@ func (c *Conn) Pause(d time.Duration) {
 	c.gone = c.gone || !wait(c.ctx, int(d.Milliseconds()))
 }
 
-// Trickle sends the first most bytes of a text one by one with a pause after each, and the rest at once.
+// Trickle sends the first most bytes of a text one by one, pause apart, and the rest at once. A byte that is late on a
+// busy machine does not delay those after it.
 func (c *Conn) Trickle(text string, most int, pause time.Duration) {
 	most = min(most, len(text))
+	next := time.Now()
 	for i := range most {
 		c.Send(text[i : i+1])
-		c.Pause(pause)
+		next = next.Add(pause)
+		c.Pause(max(time.Until(next), 0))
 	}
 	c.Send(text[most:])
 }

@@ -253,9 +253,9 @@ type face struct {
 }
 
 // reuseWindow is how long a client may take to send its next request on a connection that has just delivered a
-// response. idleCheck is the interval of the checks for it.
+// response, on a busy machine too; at most a quarter of the drain. idleCheck is the interval of the checks for it.
 const (
-	reuseWindow = 200 * time.Millisecond
+	reuseWindow = time.Second
 	idleCheck   = 10 * time.Millisecond
 )
 
@@ -263,7 +263,11 @@ const (
 // no "Connection: close". The listener therefore stays open until those requests have ended and reuseWindow has passed:
 // a client that reuses such a connection at once gets a response, now with "Connection: close".
 func (f *face) stop(ctx context.Context) error {
-	for f.mayBeReused() {
+	window := reuseWindow
+	if end, ok := ctx.Deadline(); ok {
+		window = min(window, time.Until(end)/4)
+	}
+	for f.mayBeReused(window) {
 		select {
 		case <-ctx.Done():
 			return f.close(ctx)
@@ -273,13 +277,14 @@ func (f *face) stop(ctx context.Context) error {
 	return f.close(ctx)
 }
 
-// mayBeReused reports whether a client has, or is about to get, a connection that no response has declared closed.
-func (f *face) mayBeReused() bool {
+// mayBeReused reports whether a request from before the drain is in progress, or ended less than window ago: its response
+// did not declare the connection closed.
+func (f *face) mayBeReused(window time.Duration) bool {
 	if f.early.Load() > 0 {
 		return true
 	}
 	ended := f.ended.Load()
-	return ended > 0 && time.Since(f.began)-time.Duration(ended) < reuseWindow
+	return ended > 0 && time.Since(f.began)-time.Duration(ended) < window
 }
 
 // errDrained is the cause of the cancellation of requests that outlasted the drain.
