@@ -249,7 +249,7 @@ func (r *reader) thinking() error {
 			return err
 		}
 	}
-	if asked.Display != "" {
+	if asked.Display != "" && asked.Display != "summarized" { // Every vendor's thinking is shown as far as it is known.
 		r.chat.Ignores("thinking.display")
 	}
 	wanted := provider.Reasoning{Effort: r.effort}

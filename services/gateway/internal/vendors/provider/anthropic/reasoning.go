@@ -11,9 +11,14 @@ import (
 
 // ThinkingConfig asks for thinking. Source: Anthropic API reference, "Extended thinking" and "Adaptive thinking".
 type ThinkingConfig struct {
-	Type   string `json:"type"`
-	Budget int    `json:"budget_tokens,omitempty"`
+	Type    string `json:"type"`
+	Budget  int    `json:"budget_tokens,omitempty"`
+	Display string `json:"display,omitempty"`
 }
+
+// summarized is the display that shows the thinking. Models from firstUnbudgeted on omit it by default, so that an answer
+// is billed for thinking that it doesn't hold; earlier models show it.
+const summarized = "summarized"
 
 // Bounds of a thinking budget, in tokens, and of settings that exclude thinking.
 const (
@@ -81,6 +86,9 @@ func PlanThinking(chat *provider.Chat, maxTokens, limit int) ThinkingPlan {
 	}
 	if v := Version(chat.Model); v >= firstAdaptive {
 		plan.Config = &ThinkingConfig{Type: "adaptive"}
+		if v >= firstUnbudgeted {
+			plan.Config.Display = summarized
+		}
 		if level := asked.Level(); level != "" {
 			plan.Effort = level.Within(adaptiveLevels(v)...)
 		}

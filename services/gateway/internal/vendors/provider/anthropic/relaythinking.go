@@ -96,6 +96,9 @@ func (m ownMembers) adaptThinking(chat *provider.Chat, asked *provider.Reasoning
 	case kind == "enabled" && v >= firstUnbudgeted:
 		adaptive, _ := sjson.Set(given, "type", "adaptive")
 		adaptive, _ = sjson.Delete(adaptive, "budget_tokens")
+		if !m.thinking.Get("display").Exists() { // With a budget it was the default.
+			adaptive, _ = sjson.Set(adaptive, "display", summarized)
+		}
 		return adaptive, false
 	case kind == "adaptive" && v >= firstThinking && v < firstAdaptive:
 		plan := ThinkingPlan{MaxTokens: chat.MaxTokens}

@@ -26,13 +26,13 @@ func TestRelayedThinkingForms(t *testing.T) {
 	}{
 		"a budget where budgets are known":      {"claude-sonnet-4-5", budget, budget, ""},
 		"a budget that is discouraged":          {"claude-opus-4-6", budget, budget, ""},
-		"a budget that is refused":              {"claude-opus-4-7", budget, `"thinking":{"type":"adaptive"},` + effort("high"), ""},
-		"a budget on another host":              {"us.anthropic.claude-opus-4-8-v1:0", budget, `"thinking":{"type":"adaptive"},` + effort("high"), ""},
-		"a small budget":                        {"claude-sonnet-5", `"thinking":{"type":"enabled","budget_tokens":1024}`, `"thinking":{"type":"adaptive"},` + effort("low"), ""},
+		"a budget that is refused":              {"claude-opus-4-7", budget, `"thinking":{"type":"adaptive","display":"summarized"},` + effort("high"), ""},
+		"a budget on another host":              {"us.anthropic.claude-opus-4-8-v1:0", budget, `"thinking":{"type":"adaptive","display":"summarized"},` + effort("high"), ""},
+		"a small budget":                        {"claude-sonnet-5", `"thinking":{"type":"enabled","budget_tokens":1024}`, `"thinking":{"type":"adaptive","display":"summarized"},` + effort("low"), ""},
 		"a budget with a display":               {"claude-opus-5", `"thinking":{"type":"enabled","budget_tokens":40000,"display":"omitted"}`, `"thinking":{"type":"adaptive","display":"omitted"},` + effort("xhigh"), ""},
-		"a budget beside an effort":             {"claude-opus-4-7", budget + "," + effort("low"), `"thinking":{"type":"adaptive"},` + effort("low"), ""},
-		"a budget beside a format":              {"claude-opus-4-7", budget + `,"output_config":{"format":{"type":"json_schema"}}`, `"thinking":{"type":"adaptive"},"output_config":{"format":{"type":"json_schema"},"effort":"high"}`, ""},
-		"a budget with a model of its own name": {"claude-mythos-preview", budget, `"thinking":{"type":"adaptive"},` + effort("high"), ""},
+		"a budget beside an effort":             {"claude-opus-4-7", budget + "," + effort("low"), `"thinking":{"type":"adaptive","display":"summarized"},` + effort("low"), ""},
+		"a budget beside a format":              {"claude-opus-4-7", budget + `,"output_config":{"format":{"type":"json_schema"}}`, `"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"format":{"type":"json_schema"},"effort":"high"}`, ""},
+		"a budget with a model of its own name": {"claude-mythos-preview", budget, `"thinking":{"type":"adaptive","display":"summarized"},` + effort("high"), ""},
 
 		"adaptive thinking":              {"claude-opus-4-6", adaptive, adaptive, ""},
 		"adaptive thinking, effort":      {"claude-opus-4-7", adaptive + "," + effort("xhigh"), adaptive + "," + effort("xhigh"), ""},
@@ -63,12 +63,12 @@ func TestRelayedThinkingForms(t *testing.T) {
 		"nothing said":                  {"claude-opus-4-7", `"max_tokens":9`, `"max_tokens":9`, ""},
 		"another vendor's model":        {"minimax-m3", budget + "," + effort("low"), budget + "," + effort("low"), ""},
 		"values of the wrong kind":      {"claude-opus-4-7", `"thinking":"on","output_config":7`, `"thinking":"on","output_config":7`, ""},
-		"a budget of the wrong kind":    {"claude-opus-4-7", `"thinking":{"type":"enabled","budget_tokens":"x"}`, `"thinking":{"type":"adaptive"}`, ""},
+		"a budget of the wrong kind":    {"claude-opus-4-7", `"thinking":{"type":"enabled","budget_tokens":"x"}`, `"thinking":{"type":"adaptive","display":"summarized"}`, ""},
 		"an effort of the wrong kind":   {"claude-haiku-4-5", `"output_config":{"effort":["low"]}`, `"output_config":{"effort":["low"]}`, ""},
 		"an effort in a list":           {"claude-haiku-4-5", `"output_config":["effort"]`, `"output_config":["effort"]`, ""},
 		"a model that does not think":   {"claude-3-haiku-20240307", effort("low"), ``, "output_config.effort"},
 		"adaptive, doesn't think":       {"claude-3-haiku-20240307", adaptive, adaptive, ""}, // It is not relayed; see Terms.
-		"a budget as large as a number": {"claude-opus-4-7", `"thinking":{"type":"enabled","budget_tokens":1e300}`, `"thinking":{"type":"adaptive"},` + effort("max"), ""},
+		"a budget as large as a number": {"claude-opus-4-7", `"thinking":{"type":"enabled","budget_tokens":1e300}`, `"thinking":{"type":"adaptive","display":"summarized"},` + effort("max"), ""},
 	} {
 		body := []byte("{" + c.asked + "}")
 		chat := membersOf(wire.ParseView(body)).chat(c.model, gjson.Result{})
