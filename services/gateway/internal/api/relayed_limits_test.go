@@ -89,7 +89,8 @@ func TestRelayedWithoutAnotherForm(t *testing.T) {
 func TestRelayedThinking(t *testing.T) {
 	b := limitsBench(t)
 	const thinks = `"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":5000},"messages":[{"role":"user","content":"u"}]`
-	for body, want := range map[string]string{ // the type of thinking, the effort, and what is named
+	// Each value lists the thinking type and the effort that the vendor receives, and the ignored fields.
+	for body, want := range map[string]string{
 		`{"model":"anthropic/claude-sonnet-4-5",` + thinks + `}`:                                                                                      "enabled,,",
 		`{"model":"anthropic/claude-sonnet-4-5","temperature":1,` + thinks + `}`:                                                                      "enabled,,",
 		`{"model":"anthropic/claude-sonnet-4-5","temperature":0.3,` + thinks + `}`:                                                                    "disabled,,thinking",

@@ -1,10 +1,10 @@
 package anthropic
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
@@ -65,16 +65,29 @@ func (m ownMembers) adapt(chat *provider.Chat) (members []wire.Member, lost []st
 	if effort == asked.Effort {
 		return members, lost
 	}
-	output, _ := sjson.Set(m.output.Raw, "effort", string(effort))
+	output := m.withEffort(effort)
 	if effort == "" {
-		if output, _ = sjson.Delete(m.output.Raw, "effort"); strings.Trim(output, "{} \t\r\n") == "" {
-			output = ""
-		}
 		if asBudget := m.thinking.Get("type").Str == "adaptive" && gjson.Get(thinking, "type").Str == "enabled"; !asBudget {
 			lost = append(lost, "output_config.effort")
 		}
 	}
 	return append(members, wire.Member{Name: "output_config", Value: output}), lost
+}
+
+// withEffort returns the value of the member output_config with an effort, or without one; empty for a value without
+// members.
+func (m ownMembers) withEffort(effort provider.Effort) string {
+	given, value := "{}", ""
+	if m.output.IsObject() {
+		given = m.output.Raw
+	}
+	if effort != "" {
+		value = strconv.Quote(string(effort))
+	}
+	if edited := string(wire.Override([]byte(given), wire.Member{Name: "effort", Value: value})); edited != "{}" {
+		return edited
+	}
+	return ""
 }
 
 // adaptThinking returns the value of the member thinking that the model accepts, empty for none, and whether the
@@ -94,21 +107,19 @@ func (m ownMembers) adaptThinking(chat *provider.Chat, asked *provider.Reasoning
 	case obstacleTo(chat) != "":
 		return thinkingOff, true
 	case kind == "enabled" && v >= firstUnbudgeted:
-		adaptive, _ := sjson.Set(given, "type", "adaptive")
-		adaptive, _ = sjson.Delete(adaptive, "budget_tokens")
+		edits := []wire.Member{{Name: "type", Value: `"adaptive"`}, {Name: "budget_tokens"}}
 		if !m.thinking.Get("display").Exists() { // With a budget it was the default.
-			adaptive, _ = sjson.Set(adaptive, "display", summarized)
+			edits = append(edits, wire.Member{Name: "display", Value: `"` + summarized + `"`})
 		}
-		return adaptive, false
+		return string(wire.Override([]byte(given), edits...)), false
 	case kind == "adaptive" && v >= firstThinking && v < firstAdaptive:
 		plan := ThinkingPlan{MaxTokens: chat.MaxTokens}
 		if plan.MaxTokens == 0 { // A count of tokens has no bound.
 			plan.MaxTokens = outputLimitOf(chat.Model)
 		}
 		plan.think(asked, false, 0)
-		enabled, _ := sjson.Set(given, "type", plan.Config.Type)
-		enabled, _ = sjson.Set(enabled, "budget_tokens", plan.Config.Budget)
-		return enabled, false
+		budget := strconv.Itoa(plan.Config.Budget)
+		return string(wire.Override([]byte(given), wire.Member{Name: "type", Value: `"enabled"`}, wire.Member{Name: "budget_tokens", Value: budget})), false
 	}
 	return given, false
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
 // thinkingConfig is how much to think. Source: Gemini API, "Thinking": a level from Gemini 3 on, a budget before; both
@@ -97,23 +97,26 @@ func acceptedThinking(model string, given gjson.Result) string {
 	level, levelName := memberOf(given, "thinkingLevel", "thinking_level")
 	budget, budgetName := memberOf(given, "thinkingBudget", "thinking_budget")
 	effort := provider.Effort(strings.ToLower(level.Str))
-	out := given.Raw
+	var edits []wire.Member
 	switch {
 	case v >= firstLevels && effort.IsKnown():
 		if known := effort.Within(levelsOf(model)...); known != effort {
-			out, _ = sjson.Set(out, levelName, strings.ToUpper(string(known)))
+			edits = []wire.Member{{Name: levelName, Value: strconv.Quote(strings.ToUpper(string(known)))}}
 		}
 	case v >= firstLevels || v < firstThinking:
 	case effort.IsKnown():
 		asked := provider.Reasoning{Effort: effort}
-		out, _ = sjson.Delete(out, levelName)
-		out, _ = sjson.Set(out, budgetName, budgetWithin(model, asked.Budget()))
+		within := budgetWithin(model, asked.Budget())
+		edits = []wire.Member{{Name: levelName}, {Name: budgetName, Value: strconv.Itoa(within)}}
 	case budget.Type == gjson.Number && budget.Int() != dynamicBudget:
 		if within := budgetWithin(model, int(budget.Int())); int64(within) != budget.Int() {
-			out, _ = sjson.Set(out, budgetName, within)
+			edits = []wire.Member{{Name: budgetName, Value: strconv.Itoa(within)}}
 		}
 	}
-	return out
+	if edits == nil {
+		return given.Raw
+	}
+	return string(wire.Override([]byte(given.Raw), edits...))
 }
 
 // memberOf returns the member of an object that has one of the two forms of a name that the API reads, and that form. A

@@ -55,7 +55,7 @@ func TestRelayedThinking(t *testing.T) {
 		{"gemini-2.5-flash-lite", `{"thinkingBudget":64}`, `{"thinkingBudget":512}`},
 		{"gemini-2.5-flash", `{"thinkingLevel":"LOW"}`, `{"thinkingBudget":4096}`},
 		{"gemini-2.5-flash", `{"thinkingLevel":"HIGH","thinkingBudget":null}`, `{"thinkingBudget":16384}`},
-		{"gemini-2.5-flash", `{"thinkingLevel":null,"thinking_level":"HIGH"}`, `{"thinkingLevel":null,"thinkingBudget":16384}`},
+		{"gemini-2.5-flash", `{"thinkingLevel":null,"thinking_level":"HIGH"}`, `{"thinkingBudget":16384,"thinkingLevel":null}`},
 		{"gemini-2.5-flash", `{"thinking_budget":99999}`, `{"thinking_budget":24576}`},
 		{"gemini-2.5-flash", `{"thinkingBudget":"x"}`, `{"thinkingBudget":"x"}`},
 		{"gemini-3-flash", `{"thinkingLevel":"MINIMAL"}`, `{"thinkingLevel":"MINIMAL"}`},

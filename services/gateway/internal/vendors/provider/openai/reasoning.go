@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
 // ReasoningStyle is how a server is told how much to think.
@@ -225,9 +225,5 @@ func (p *Provider) acceptedReasoning(model string, given gjson.Result) string {
 	if !given.IsObject() || accepted == effort.Raw {
 		return given.Raw
 	}
-	edited, err := sjson.SetRaw(given.Raw, "effort", accepted)
-	if err != nil {
-		return given.Raw
-	}
-	return edited
+	return string(wire.Override([]byte(given.Raw), wire.Member{Name: "effort", Value: accepted}))
 }

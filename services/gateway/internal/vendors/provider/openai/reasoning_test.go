@@ -79,7 +79,7 @@ func TestRelayedEfforts(t *testing.T) {
 		{provider.Settings{BaseURL: "https://openrouter.ai/api/v1"}, "openai/o1", "xhigh", "xhigh"},
 	} {
 		for dialect, body := range map[string]string{
-			openai.DialectName: `"messages":[],"reasoning_effort":%`, openai.ResponsesName: `"input":"x","reasoning":{"summary":"auto","effort":%}`,
+			openai.DialectName: `"messages":[],"reasoning_effort":%`, openai.ResponsesName: `"input":"x","reasoning":{"effort":%,"summary":"auto"}`,
 		} {
 			given := strings.Replace(body, "%", `"`+c.effort+`"`, 1)
 			want := strings.Replace(body, "%", `"`+c.want+`"`, 1)
