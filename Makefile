@@ -81,8 +81,8 @@ $(PROTO)/.stamp: .ci/tools/go.mod .ci/tools/go.sum .ci/tools/thirdparty/main.go
 
 ##@ Generate
 
-# One OpenAPI document per face. The plugin merges what it is given, so it is given one package at a time.
-openapi = $(BUF) generate --path proto/switchyard/$(1) --template '{"version":"v2","managed":{"enabled":true,"disable":[{"path":"google"},{"path":"validate"},{"path":"protoc-gen-openapiv2"}],"override":[{"file_option":"go_package_prefix","value":"switchyard.dev/gen/go"}]},"inputs":[{"directory":"proto"}],"plugins":[{"local":".bin/protoc-gen-openapiv2","out":"gen/openapi","strategy":"all","opt":["allow_merge=true","merge_file_name=$(1)","json_names_for_fields=false","disable_default_errors=true"]}]}'
+# One OpenAPI document per face. The plugin merges what it is given: a service's own package and the one that each has.
+openapi = $(BUF) generate --path proto/switchyard/$(1) --path proto/switchyard/counts --template '{"version":"v2","managed":{"enabled":true,"disable":[{"path":"google"},{"path":"validate"},{"path":"protoc-gen-openapiv2"}],"override":[{"file_option":"go_package_prefix","value":"switchyard.dev/gen/go"}]},"inputs":[{"directory":"proto"}],"plugins":[{"local":".bin/protoc-gen-openapiv2","out":"gen/openapi","strategy":"all","opt":["allow_merge=true","merge_file_name=$(1)","json_names_for_fields=false","disable_default_errors=true"]}]}'
 
 .PHONY: gen docs chart third-party protos contract-baseline
 third-party: $(PROTO)/.stamp

@@ -71,8 +71,8 @@ func TestEdgesShowWhatWasAnswered(t *testing.T) {
 	}
 }
 
-// A node that dies while Postgres is away loses nothing that was answered: another process begins with the spools of its
-// gateway and edge, as a pod does with the volume of the one before it.
+// A node that dies while Postgres is away loses nothing that was answered: another process begins with the spool of its
+// gateway, as a pod does with the volume of the one before it.
 func TestNodeDiesWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
 	h := pairOfGateways(t)

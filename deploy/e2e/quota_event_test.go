@@ -12,11 +12,7 @@ import (
 )
 
 // threeEdges has three replicas that hold calls to the same plans, and two of control that tell of them.
-var threeEdges = plan{
-	name: "three-edges", replicas: map[stack.Service]int{stack.Edge: 3, stack.Control: 2}, settings: settings{
-		stack.Edge: {"EDGE_USAGE_MODE=synced"},
-	},
-}
+var threeEdges = plan{name: "three-edges", replicas: map[stack.Service]int{stack.Edge: 3, stack.Control: 2}}
 
 const (
 	thirdEdge     = stack.Edge + "-3"

@@ -22,7 +22,7 @@ var (
 	// breakable has few slots for deliveries, and leases as short as possible: another process takes over what a killed
 	// one held after the lease. Its answers wait for Postgres, those of the other stacks for a disk that outlives them.
 	breakable = planned(plan{name: "breakable", settings: settings{
-		stack.Gateway: {"GATEWAY_LEDGER_MODE=committed"}, stack.Edge: {"EDGE_USAGE_MODE=committed"},
+		stack.Gateway: {"GATEWAY_LEDGER_MODE=committed"},
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
 	}})
 
@@ -39,7 +39,7 @@ var (
 
 	// edges has two replicas of the edge, with short timeouts for customers.
 	edges = planned(plan{name: "edges", replicas: map[stack.Service]int{stack.Edge: 2}, settings: settings{
-		stack.Edge: {"EDGE_USAGE_MODE=synced", fmt.Sprint("EDGE_MAX_BODY=", edgeBody), "EDGE_BODY_TIMEOUT=1s", "EDGE_WRITE_TIMEOUT=1s"},
+		stack.Edge: {fmt.Sprint("EDGE_MAX_BODY=", edgeBody), "EDGE_BODY_TIMEOUT=1s", "EDGE_WRITE_TIMEOUT=1s"},
 	}})
 
 	notifiers = planned(plan{

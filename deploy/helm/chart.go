@@ -56,7 +56,7 @@ var (
 	heads = map[string]string{
 		"components":                         "Which components of deploy/k8s/components there are.",
 		"components.backlog":                 "What scales webhook-egress by its backlog: adapter (an autoscaler and prometheus-adapter), keda, or none.",
-		"components.spoolVolumes":            "Spools on volumes that outlive their pods. Without them an answer also waits for its commit in Postgres.",
+		"components.spoolVolumes":            "The gateway's spools on volumes that outlive their pods. Without them an answer also waits for its commit in Postgres.",
 		"components.gatewayApi":              "Instead of ingress, or beside it: an HTTPRoute with the same host and paths.",
 		"components.mtls":                    "Mutual TLS between the services, by the Secrets whose names end in Mtls.",
 		"components.prometheus":              "Needs the Prometheus operator.",
@@ -74,7 +74,7 @@ var (
 		"edge.terminationGracePeriodSeconds": "More than EDGE_DRAIN_DELAY and EDGE_DRAIN_GRACE together.",
 		"gateway.byokSecretItems":            "The paths of the keys of gatewayByokSecrets: {key: acme.openai.key, path: acme/openai.key}.",
 		"edge.nodeSelector":                  "For control and the migration, too; so are the tolerations.",
-		"edge.spool.emptyDirLimit":           "Without the component spoolVolumes.",
+		"gateway.spool.emptyDirLimit":        "Without the component spoolVolumes.",
 		"backlog.flows":                      "Flows of which deliveries wait, at which webhook-egress gets more pods.",
 		"backlog.prometheus":                 "Where KEDA asks.",
 		"backlog.query":                      "In PromQL. Where one Prometheus scrapes several installations, add the label namespace.",

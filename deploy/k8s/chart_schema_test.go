@@ -28,6 +28,7 @@ func TestChartRefuses(t *testing.T) {
 		{"gateway: {settings: {GATEWAY_SPOOL_DIR: /tmp}}", "at '/gateway/settings/GATEWAY_SPOOL_DIR'"},
 		{"ingress: {annotations: {nginx.ingress.kubernetes.io/backend-protocol: HTTP}}", "at '/ingress/annotations/nginx.ingress.kubernetes.io~1backend-protocol'"},
 		{"notify: {spool: {size: 1Gi}}", "at '/notify'"},
+		{"edge: {spool: {size: 1Gi}}", "at '/edge'"}, // It had one once.
 		{"components: {backlog: both}", "at '/components/backlog'"},
 		{"components: {mtls: 'yes'}", "at '/components/mtls'"},
 		{"secrets: {edge: 'A secret'}", "at '/secrets/edge'"},

@@ -84,13 +84,13 @@ func TestChartValues(t *testing.T) {
 	}{
 		{"image: {registry: r.acme.example/s}", []string{
 			"Deployment/control" + containerOf + "image = r.acme.example/s/edge:v0.1.0",
+			"Deployment/edge" + containerOf + "image = r.acme.example/s/edge:v0.1.0",
 			"Deployment/notify" + containerOf + "image = r.acme.example/s/notify:v0.1.0",
 			"Deployment/webhook-egress" + containerOf + "image = r.acme.example/s/webhook-egress:v0.1.0",
 			"Job/edge-migrate" + containerOf + "image = r.acme.example/s/edge:v0.1.0",
 			"Job/gateway-migrate" + containerOf + "image = r.acme.example/s/gateway:v0.1.0",
 			"Job/notify-migrate" + containerOf + "image = r.acme.example/s/notify:v0.1.0",
 			"Job/webhook-egress-migrate" + containerOf + "image = r.acme.example/s/webhook-egress:v0.1.0",
-			"StatefulSet/edge" + containerOf + "image = r.acme.example/s/edge:v0.1.0",
 			"StatefulSet/gateway" + containerOf + "image = r.acme.example/s/gateway:v0.1.0",
 		}},
 		{"gateway: {image: {digest: '" + digest + "', tag: v9}}", []string{
@@ -98,8 +98,8 @@ func TestChartValues(t *testing.T) {
 			"StatefulSet/gateway" + containerOf + "image = registry.example.com/switchyard/gateway@" + digest,
 		}},
 		{"edge: {image: {tag: v2, registry: r.example, repository: own}}", []string{
-			"Deployment/control" + containerOf + "image = r.example/own:v2", "Job/edge-migrate" + containerOf + "image = r.example/own:v2",
-			"StatefulSet/edge" + containerOf + "image = r.example/own:v2",
+			"Deployment/control" + containerOf + "image = r.example/own:v2", "Deployment/edge" + containerOf + "image = r.example/own:v2",
+			"Job/edge-migrate" + containerOf + "image = r.example/own:v2",
 		}},
 		{"ingress: {host: ai.acme.example, className: nginx, annotations: {a.b/c: d}}\nsecrets: {edgeTls: wild}", []string{
 			"Ingress/edge.metadata.annotations.a.b/c = d", "Ingress/edge.spec.ingressClassName = nginx",
@@ -115,7 +115,7 @@ func TestChartValues(t *testing.T) {
 			"HorizontalPodAutoscaler/gateway.spec.metrics.0.resource.target.averageUtilization = 50",
 			"HorizontalPodAutoscaler/gateway.spec.minReplicas = 3",
 		}},
-		{"edge: {autoscaling: {enabled: false}, replicas: 5}", []string{"HorizontalPodAutoscaler/edge = <nil>", "StatefulSet/edge.spec.replicas = 5"}},
+		{"edge: {autoscaling: {enabled: false}, replicas: 5}", []string{"Deployment/edge.spec.replicas = 5", "HorizontalPodAutoscaler/edge = <nil>"}},
 		{"gateway: {spool: {size: 20Gi, storageClass: fast}}", []string{
 			"StatefulSet/gateway.spec.volumeClaimTemplates.0.spec.resources.requests.storage = 20Gi",
 			"StatefulSet/gateway.spec.volumeClaimTemplates.0.spec.storageClassName = fast",
@@ -125,7 +125,7 @@ func TestChartValues(t *testing.T) {
 			"StatefulSet/gateway" + podOf + "volumes.2.secret.secretName = mine", "StatefulSet/gateway" + podOf + "volumes.7.configMap.name = files",
 		}},
 		{"edge: {settings: {EDGE_PUBLIC_URL: 'https://a.example', EDGE_LOG: \"1e6: {{ 'x' }}\"}}", settingsOf(map[string]int{
-			"Deployment/control": 15, "Job/edge-migrate": 1, "StatefulSet/edge": 15,
+			"Deployment/control": 15, "Deployment/edge": 14, "Job/edge-migrate": 1,
 		})},
 		{"gateway: {serviceAccount: {annotations: {eks.amazonaws.com/role-arn: 'arn:aws:iam::1:role/g'}}, podLabels: {azure.workload.identity/use: 'true'}}", []string{
 			"Job/gateway-migrate.spec.template.metadata.labels.azure.workload.identity/use = true",
@@ -141,8 +141,8 @@ func TestChartValues(t *testing.T) {
 		}},
 		{"edge: {nodeSelector: {pool: front}, tolerations: [{key: front, operator: Exists}]}", []string{
 			"Deployment/control" + podOf + "nodeSelector = map[pool:front]", "Deployment/control" + podOf + "tolerations = [map[key:front operator:Exists]]",
+			"Deployment/edge" + podOf + "nodeSelector = map[pool:front]", "Deployment/edge" + podOf + "tolerations = [map[key:front operator:Exists]]",
 			"Job/edge-migrate" + podOf + "nodeSelector = map[pool:front]", "Job/edge-migrate" + podOf + "tolerations = [map[key:front operator:Exists]]",
-			"StatefulSet/edge" + podOf + "nodeSelector = map[pool:front]", "StatefulSet/edge" + podOf + "tolerations = [map[key:front operator:Exists]]",
 		}},
 		{"webhookEgress: {terminationGracePeriodSeconds: 340, migration: {databaseUrlKey: direct}}", []string{
 			"Deployment/webhook-egress" + podOf + "terminationGracePeriodSeconds = 340",

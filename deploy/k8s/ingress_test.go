@@ -44,7 +44,7 @@ func TestIngressLeadsToWhatIsPublic(t *testing.T) {
 func TestIngressTakesTheBodiesOfTheEdge(t *testing.T) {
 	all, _ := build(t, "overlays/production")
 	ingress, _ := find(all, "Ingress", "edge")
-	edge, _ := find(all, "StatefulSet", "edge")
+	edge, _ := find(all, "Deployment", "edge")
 	out, err := configOf(t, edge)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

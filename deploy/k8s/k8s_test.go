@@ -223,9 +223,9 @@ func validate(t *testing.T, what string, text []byte) {
 	}
 }
 
-// kindOf returns the kind of a service's pods: with a volume for each spool, those of gateway and edge are stateful.
+// kindOf returns the kind of a service's workload: with volumes for its spools, the gateway is a StatefulSet.
 func kindOf(overlay, service string) string {
-	if strings.HasSuffix(overlay, "/production") && (service == "gateway" || service == "edge") {
+	if strings.HasSuffix(overlay, "/production") && service == "gateway" {
 		return "StatefulSet"
 	}
 	return "Deployment"

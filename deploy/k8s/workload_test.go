@@ -38,22 +38,40 @@ func TestServicesAreWhole(t *testing.T) {
 	}
 }
 
-// With the component of volumes every pod of gateway and edge has a spool that outlives it, and no other.
+// With the component of volumes every pod of the gateway has a spool that outlives it, and no other volume of that name.
 func TestSpoolVolumes(t *testing.T) {
 	all, _ := build(t, "overlays/production")
-	for _, service := range []string{"gateway", "edge"} {
-		workload, _ := find(all, "StatefulSet", service)
-		claims := workload.Spec.VolumeClaimTemplates
-		if len(claims) != 1 || claims[0].Metadata.Name != "spool" {
-			t.Errorf("%s claims %+v, want its spool", service, claims)
+	workload, _ := find(all, "StatefulSet", "gateway")
+	claims := workload.Spec.VolumeClaimTemplates
+	if len(claims) != 1 || claims[0].Metadata.Name != "spool" {
+		t.Errorf("the gateway claims %+v, want its spool", claims)
+	}
+	for _, v := range workload.Spec.Template.Spec.Volumes {
+		if v.Name == "spool" {
+			t.Error("the gateway has another volume named spool")
 		}
-		for _, v := range workload.Spec.Template.Spec.Volumes {
-			if v.Name == "spool" {
-				t.Errorf("%s has another volume of that name", service)
+	}
+	if workload.Spec.ServiceName != "gateway" {
+		t.Errorf("the gateway's service is %q", workload.Spec.ServiceName)
+	}
+}
+
+// Only the gateway keeps files that must outlive a container: any other pod may be deleted at any moment.
+func TestOthersHaveNoState(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		all, _ := build(t, overlay)
+		for _, o := range all {
+			if !o.serves() || o.Metadata.Name == "gateway" {
+				continue
 			}
-		}
-		if workload.Spec.ServiceName != service {
-			t.Errorf("%s: its service is %q", service, workload.Spec.ServiceName)
+			if o.Kind != "Deployment" || len(o.Spec.VolumeClaimTemplates) > 0 {
+				t.Errorf("%s: %s is a %s with claims %+v", overlay, o.Metadata.Name, o.Kind, o.Spec.VolumeClaimTemplates)
+			}
+			for _, v := range o.Spec.Template.Spec.Volumes {
+				if v.Name == "spool" {
+					t.Errorf("%s: %s has a volume named spool", overlay, o.Metadata.Name)
+				}
+			}
 		}
 	}
 }

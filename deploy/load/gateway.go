@@ -39,10 +39,8 @@ type gatewayPlan struct {
 // provider itself and the floors, one relay and two in a row, are always measured too.
 var gatewayWays = []string{"contract", "translated", "responses", "async", "synced", "committed", "edge-async", "edge-synced", "edge-committed"}
 
-// modes are what answers wait for: the mode of the gateway's ledger and that of the edge's counts, which has no async.
-var modes = []struct{ name, ledger, usage string }{
-	{"async", "async", "synced"}, {"synced", "synced", "synced"}, {"committed", "committed", "committed"},
-}
+// modes are what the gateway's answers wait for, by the names of its setting.
+var modes = []string{"async", "synced", "committed"}
 
 func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way) }
 
@@ -150,14 +148,13 @@ func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err e
 		return nil, err
 	}
 	for _, mode := range modes {
-		if !plan.wantsMode(mode.name) {
+		if !plan.wantsMode(mode) {
 			continue
 		}
-		r.stacks[mode.name], err = stack.Start(ctx, stack.Options{
-			State: filepath.Join(r.dir, mode.name), Bin: plan.bin, Durable: true, BuildFlags: slices.Concat(asShipped, plan.build),
+		r.stacks[mode], err = stack.Start(ctx, stack.Options{
+			State: filepath.Join(r.dir, mode), Bin: plan.bin, Durable: true, BuildFlags: slices.Concat(asShipped, plan.build),
 			Env: map[stack.Service][]string{
-				stack.Gateway: {"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers, "GATEWAY_LEDGER_MODE=" + mode.ledger},
-				stack.Edge:    {"EDGE_USAGE_MODE=" + mode.usage},
+				stack.Gateway: {"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers, "GATEWAY_LEDGER_MODE=" + mode},
 			},
 			Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 		})
@@ -221,10 +218,10 @@ func (r *gatewayRig) targets(ctx context.Context, plan gatewayPlan) ([]target, e
 		{"", "two relays in a row (floor)", r.front.url + completions, nil, openAIBody, []int{front, relay}, nil, ""},
 	}
 	for _, mode := range modes {
-		if r.stacks[mode.name] == nil {
+		if r.stacks[mode] == nil {
 			continue
 		}
-		more, err := stackWays(ctx, r.stacks[mode.name], mode.name)
+		more, err := stackWays(ctx, r.stacks[mode], mode)
 		if err != nil {
 			return nil, err
 		}

@@ -109,7 +109,6 @@ func (s *Stack) particular(service Service) []string {
 			"NOTIFY_URL=" + s.URL(string(Notify)),
 			"SERVICE_TOKEN_FILE=" + s.vault.path(edgeToken),
 			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
-			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Edge)),
 		}
 	case Gateway:
 		own := []string{

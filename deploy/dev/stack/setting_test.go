@@ -67,7 +67,7 @@ func TestSettings(t *testing.T) {
 			"EDGE_SERVICE_TOKEN_FILE": "/s/edge-token",
 			"EDGE_KEY_PEPPER_FILE":    "/s/edge-key-pepper",
 			"EDGE_CONTROL_URL":        s.URL("control"),
-			"EDGE_ALLOW_TARGETS":      "", "EDGE_GRPC_LISTEN": "",
+			"EDGE_ALLOW_TARGETS":      "", "EDGE_GRPC_LISTEN": "", "EDGE_SPOOL_DIR": "",
 		}},
 		{Control, map[string]string{
 			"EDGE_CONTROL_LISTEN":      s.addresses["control"][faceHTTP],
@@ -80,7 +80,9 @@ func TestSettings(t *testing.T) {
 			"EDGE_CONSOLE_URL":         s.URL("control"),
 			"EDGE_GATEWAY_URL":         s.URL("gateway"),
 			"EDGE_SERVICE_TOKEN_FILE":  "/s/edge-token",
-			"EDGE_SPOOL_DIR":           "",
+			"EDGE_CONTROL_TOKEN_FILE":  "/s/control-token",
+			"EDGE_WEBHOOK_EGRESS_URL":  s.URL("webhook-egress"),
+			"EDGE_NOTIFY_URL":          s.URL("notify"),
 		}},
 	}
 	for _, tt := range tests {

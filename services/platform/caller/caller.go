@@ -23,7 +23,11 @@ const (
 	HeaderRequest      = "X-Request-Id"
 	HeaderIdempotency  = "Idempotency-Key"
 	HeaderTags         = "X-Switchyard-Tags"
+	HeaderCountMetric  = "X-Count-Metric"
 )
+
+// NameEdge is the name of the edge's service token. Only the edge may have calls counted for its customers.
+const NameEdge = "edge"
 
 // Verified is the value of HeaderUserVerified for a verified user, and of HeaderOwnerSession for a call by the owner. Any
 // other value means neither.
@@ -73,6 +77,8 @@ type Caller struct {
 	KeyTerms string
 	// Tags is the unparsed value of the X-Switchyard-Tags header: labels of what the request costs.
 	Tags string
+	// CountMetric is what the customer's call counts as if it succeeds; empty for a call that counts nothing.
+	CountMetric string
 	// IdempotencyKey is the value of the Idempotency-Key header.
 	IdempotencyKey string
 }
@@ -102,6 +108,7 @@ func (c *Caller) Read(get func(name string) string) error {
 		HeaderUser:         &c.User,
 		HeaderRun:          &c.Run,
 		HeaderIdempotency:  &c.IdempotencyKey,
+		HeaderCountMetric:  &c.CountMetric,
 	} {
 		value := get(name)
 		if !Printable(value) {

@@ -84,9 +84,9 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			s.refuse(w, r, apierr.NotFound("path"))
 			return
 		}
-		if _, body, ok := s.enter(w, r, method, pattern); ok {
+		if c, body, ok := s.enter(w, r, method, pattern); ok {
 			defer body.Close()
-			next(w, r, params)
+			s.counted(w, r, c, func(w http.ResponseWriter, r *http.Request) { next(w, r, params) })
 		}
 	}
 }

@@ -31,6 +31,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bodymemory"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/caller"
 )
 
@@ -60,6 +61,8 @@ type Options struct {
 	// MaxBody is the largest request in bytes, on both faces. Bodies is optional: the memory of all requests together.
 	MaxBody int
 	Bodies  *bodymemory.Budget
+	// Counts is optional. It records the calls that the edge has counted; without it the service counts none.
+	Counts callcount.Recorder
 	// UnaryTimeout bounds a unary call. Streams and handlers mounted with Handle set their own timeouts.
 	UnaryTimeout time.Duration
 	// TLS is optional. With client CAs set, callers must present a client certificate, except for handlers mounted with
@@ -179,7 +182,7 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 		s.exact[endpoint{verb, pattern}] = func(w http.ResponseWriter, r *http.Request) {
 			if c, body, ok := s.enter(w, r, method, pattern); ok {
 				defer body.Close()
-				serve(w, r, &c)
+				s.counted(w, r, c, func(w http.ResponseWriter, r *http.Request) { serve(w, r, &c) })
 			}
 		}
 	}

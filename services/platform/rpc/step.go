@@ -200,7 +200,7 @@ func (s *Server) authenticate(method string, header func(string) string) (caller
 	if err := c.Read(header); err != nil {
 		return c, fmt.Errorf("read identity: %w", err)
 	}
-	return c, nil
+	return c, s.mayCount(c)
 }
 
 // open reports whether a method is one of the infrastructure methods that every gRPC server serves without

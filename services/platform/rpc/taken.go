@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/telemetry"
 )
@@ -14,7 +15,7 @@ import (
 // Call handles a request that arrived on a connection that a handler has taken over, such as a message of a WebSocket, as
 // Handle does for a request of its own: it authenticates the caller anew, checks the body, and runs handle inside the
 // chain, with a span, a log line and a duration of the request's own. r holds the headers of the request; its request id
-// is in X-Request-Id. Call writes no error: it returns an *apierr.Error that may be shown to the caller, or nil.
+// is in X-Request-Id. The request counts if the handler takes its count. Call writes no error: it returns an *apierr.Error that may be shown to the caller, or nil.
 func (s *Server) Call(w http.ResponseWriter, r *http.Request, method string, body []byte, handle func(http.ResponseWriter, *http.Request) error) error {
 	c, err := s.authenticate(method, r.Header.Get)
 	if err == nil {
@@ -26,6 +27,9 @@ func (s *Server) Call(w http.ResponseWriter, r *http.Request, method string, bod
 		return e
 	}
 	r.Body = bufferedBody{bytes.NewReader(body), body}
+	if c.CountMetric != "" {
+		r = r.WithContext(callcount.With(r.Context(), newCount(c)))
+	}
 	call := &Call{Method: method, Face: FaceHTTP, Header: r.Header.Get, caller: &c}
 	return s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(w, r.WithContext(ctx)) })
 }

@@ -18,7 +18,6 @@ import (
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
@@ -61,12 +60,6 @@ type Credits interface {
 	Balance(ctx context.Context, organization string) (balance credit.Balance, granted bool, err error)
 }
 
-// Counter counts successful calls, see meter.Meter.
-type Counter interface {
-	Admit() error
-	Count(counter meter.Counter) (settled func() error)
-}
-
 // Relay proxies a call, see proxy.Relay.
 type Relay interface {
 	Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error
@@ -92,7 +85,6 @@ type Options struct {
 	Credits   Credits
 	// Members checks who decides on approvals; nil without the gateway.
 	Members Members
-	Counter Counter
 	Relay   Relay
 	Sockets Sockets
 	// Documents are those of Table by path, see [Documents]; nil serves none.
@@ -110,6 +102,8 @@ type API struct {
 	options Options
 	chain   *chain.Chain
 	quotas  *chain.Quotas
+	// uncountedCalls counts the calls that were answered and not counted, by service.
+	uncountedCalls metric.Int64Counter
 }
 
 // New returns the face.
@@ -124,6 +118,10 @@ func New(options Options) (http.Handler, error) {
 	}
 	if a.quotas, err = chain.NewQuotas(options.Quotas, options.Meter); err != nil {
 		return nil, err
+	}
+	if a.uncountedCalls, err = options.Meter.Int64Counter("switchyard.edge.uncounted",
+		metric.WithDescription("Calls of customers that a service has answered and not counted, by service.")); err != nil {
+		return nil, fmt.Errorf("counter of uncounted calls: %w", err)
 	}
 	if err := a.mountRoutes(); err != nil {
 		return nil, err

@@ -21,7 +21,6 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
@@ -50,24 +49,16 @@ type world struct {
 	calls, connections []proxy.Call
 	// counted are the metrics of successes.
 	counted []string
-	// counters are the counters of counted.
-	counters []meter.Counter
-	full     error
-	relay    func(w http.ResponseWriter, call proxy.Call) error
+	relay   func(w http.ResponseWriter, call proxy.Call) error
 	// drain begins a drain.
 	drain context.CancelFunc
 }
 
-func (x *world) Admit() error { return x.full }
-
-func (x *world) Count(counter meter.Counter) func() error {
-	x.counted = append(x.counted, counter.Metric)
-	x.counters = append(x.counters, counter)
-	return func() error { return nil }
-}
-
 func (x *world) Do(w http.ResponseWriter, _ *http.Request, call proxy.Call) error {
 	x.calls = append(x.calls, call)
+	if call.Metric != "" {
+		x.counted = append(x.counted, call.Metric)
+	}
 	return x.relay(w, call)
 }
 
@@ -130,7 +121,7 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier, Users: x.users,
 		Documents: shared,
-		Limiter:   limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control, Members: annAlone{},
+		Limiter:   limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Relay: x, Sockets: x, Control: control, Members: annAlone{},
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 	})
 	if err != nil {
@@ -222,27 +213,34 @@ func TestIdentityOfACall(t *testing.T) {
 	}
 }
 
-// What a call counts has its user and its tags; tags that are too long to keep are other, and those that no service
-// checks are none.
-func TestGroupsOfACall(t *testing.T) {
+// A call that its service has answered and not counted is reported.
+func TestUncounted(t *testing.T) {
 	x := newWorld(t)
-	_, ai := x.key(t, "ai", apikey.Read)
-	_, platform := x.key(t, "platform", apikey.Write)
-	for _, tt := range []struct{ path, key, tags, want string }{
-		{"/product/v1/ai/chat", ai, "team=web", "team=web"},
-		{"/product/v1/ai/chat", ai, "", ""},
-		{"/product/v1/ai/chat", ai, "team=" + strings.Repeat("x", 2<<10), meter.Other},
-		{"/product/v1/webhooks/deliveries", platform, "team=web", ""},
+	_, key := x.key(t, "ai", apikey.Read)
+	for _, tt := range []struct {
+		path     string
+		counted  bool
+		reported bool
+	}{
+		{"/product/v1/ai/chat", true, false},
+		{"/product/v1/ai/chat", false, true},
+		{"/product/v1/ai/openai/v1/models", false, false},
 	} {
-		x.counters = nil
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, strings.NewReader("{}"))
-		r.Header.Set("Authorization", "Bearer "+tt.key)
-		r.Header.Set("X-User-Id", "ann")
-		r.Header.Set("X-Switchyard-Tags", tt.tags)
-		x.ServeHTTP(httptest.NewRecorder(), r)
-		call := x.calls[len(x.calls)-1]
-		if err := call.Succeeded()(); err != nil || len(x.counters) != 1 || x.counters[0].User != "ann" || x.counters[0].Tags != tt.want {
-			t.Errorf("%s with %d bytes of tags counts %+v (%v), want the user and tags %q", tt.path, len(tt.tags), x.counters, err, tt.want)
+		x.logs.Reset()
+		x.relay = func(w http.ResponseWriter, call proxy.Call) error {
+			call.Succeeded(tt.counted)
+			_, err := io.WriteString(w, "{}")
+			return err
+		}
+		method := http.MethodPost
+		if strings.HasSuffix(tt.path, "models") {
+			method = http.MethodGet
+		}
+		if w := x.do(t, method, tt.path, key, "{}"); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", tt.path, w.Code, w.Body)
+		}
+		if reported := strings.Contains(x.logs.String(), "not counted it"); reported != tt.reported {
+			t.Errorf("%s, counted %t: reported %t", tt.path, tt.counted, reported)
 		}
 	}
 }

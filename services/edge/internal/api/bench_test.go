@@ -28,7 +28,6 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
@@ -38,19 +37,16 @@ import (
 	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/lifecycle"
-	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
-	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/telemetry"
 	"switchyard.dev/services/platform/testkit"
 )
 
 // BenchmarkCall makes whole calls, 16 at a time, in one run: to a service that costs next to nothing, to the same through
 // a thin net/http relay, through httputil.ReverseProxy, and through the edge: key, permission, both limits settled over
-// Redis, counter, log line, metrics, and where it says so a recorded trace. A count is committed to Postgres, or
-// synced to a disk, before the answer ends. cpu-ns/op and switches/op are those of the process,
-// so a way costs what it has more than the service itself.
+// Redis, log line, metrics, and where it says so a recorded trace. cpu-ns/op and switches/op are the process's, so a way
+// costs what it has more than the service itself.
 func BenchmarkCall(b *testing.B) {
 	lifecycle.TuneCollector()
 	service := serveCanned(b)
@@ -61,25 +57,23 @@ func BenchmarkCall(b *testing.B) {
 	})
 	b.Cleanup(reverse.Close)
 	recorded := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()))
-	committed, key := serveEdge(b, service, meter.ModeCommitted, nil)
-	synced, syncedKey := serveEdge(b, service, meter.ModeSynced, nil)
-	traced, tracedKey := serveEdge(b, service, meter.ModeSynced, recorded)
+	edge, key := serveEdge(b, service, nil)
+	traced, tracedKey := serveEdge(b, service, recorded)
 	const chat, free = "/product/v1/ai/chat", "/product/v1/ai/anthropic/v1/messages/count_tokens"
 	for _, way := range []struct{ name, address, path, key string }{
 		{"service", service.Host, chat, key},
 		{"relay", relay.Listener.Addr().String(), chat, key},
 		{"reverseproxy", reverse.Listener.Addr().String(), chat, key},
-		{"edge, not counted", committed, free, key},
-		{"edge, committed", committed, chat, key},
-		{"edge, synced", synced, chat, syncedKey},
-		{"edge, synced and traced", traced, chat, tracedKey},
+		{"edge, not counted", edge, free, key},
+		{"edge", edge, chat, key},
+		{"edge, traced", traced, chat, tracedKey},
 	} {
 		b.Run(way.name, func(b *testing.B) { call(b, way.address, way.path, way.key) })
 	}
 }
 
 // serveEdge serves the edge as package app does, and returns its address and a key.
-func serveEdge(b *testing.B, service *url.URL, mode meter.Mode, tracers trace.TracerProvider) (address, key string) {
+func serveEdge(b *testing.B, service *url.URL, tracers trace.TracerProvider) (address, key string) {
 	b.Helper()
 	log, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -94,7 +88,7 @@ func serveEdge(b *testing.B, service *url.URL, mode meter.Mode, tracers trace.Tr
 		tracers = t.TracerProvider
 	}
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: time.Second})
-	o, manager := benchOptions(b, service, mode, runner, t)
+	o, manager := benchOptions(b, service, runner, t)
 	o.Tracer = tracers.Tracer("edge")
 	_, text, err := manager.Create(b.Context(), apikey.Actor{Name: "bench"},
 		apikey.Request{Organization: "org-1", Product: "ai", Permissions: []apikey.Permission{apikey.Read}})
@@ -121,7 +115,7 @@ func serveEdge(b *testing.B, service *url.URL, mode meter.Mode, tracers trace.Tr
 }
 
 // benchOptions builds what the edge consists of, over the test's own stores, and the manager of its keys.
-func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifecycle.Runner, t *telemetry.Telemetry) (api.Options, *apikey.Manager) {
+func benchOptions(b *testing.B, service *url.URL, runner *lifecycle.Runner, t *telemetry.Telemetry) (api.Options, *apikey.Manager) {
 	b.Helper()
 	pool := testkit.Postgres(b, migrations.FS)
 	pepper, err := apikey.NewPepper(secret.New(strings.Repeat("p", 32)))
@@ -132,23 +126,7 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 	if err != nil {
 		b.Fatal(err)
 	}
-	waiting, err := spool.Open(b.TempDir(), 1<<20)
-	if err != nil {
-		b.Fatal(err)
-	}
-	announcer, err := postgres.NewAnnouncer(pool)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(announcer.Close)
 	keys, usage := postgres.NewKeys(pool), postgres.NewUsage(pool)
-	counter := meter.New(struct {
-		*postgres.Usage
-		*pgdb.Announcer
-	}{usage, announcer}, waiting, mode, t.Log)
-	runner.OnClose("meter", counter.Close)
-	runner.Go("meter", counter.Write)
-	runner.Go("meter replay", counter.Replay)
 	limiter := limit.New(redis.NewLimits(testkit.Redis(b)))
 	runner.Go("rate limits", func(ctx context.Context) error { return limiter.Run(ctx, t.Log) })
 	watcher, err := plan.NewWatcher(b.Context(), postgres.NewPlans(pool), t.Log)
@@ -162,10 +140,10 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 	wide := limit.Limit{Requests: 1_000_000, Window: time.Second, Burst: 1_000_000}
 	return api.Options{
 		Log: t.Log, Meter: t.MeterProvider.Meter("edge"), Table: table.Served([]string{"gateway"}),
-		Upstreams: map[string]*url.URL{"gateway": service}, Counter: counter,
-		Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: wide, Organization: wide}),
-		Users:    usertoken.NewVerifier(apikey.Limits{Key: wide, Organization: wide}),
-		Limiter:  limiter, Quotas: quotas, Credits: credit.NewManager(postgres.NewCredits(pool), t.Log),
+		Upstreams: map[string]*url.URL{"gateway": service},
+		Verifier:  apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: wide, Organization: wide}),
+		Users:     usertoken.NewVerifier(apikey.Limits{Key: wide, Organization: wide}),
+		Limiter:   limiter, Quotas: quotas, Credits: credit.NewManager(postgres.NewCredits(pool), t.Log),
 		Relay: proxy.New(services, secret.New(serviceToken), proxy.Bounds{
 			Body: 32 << 20, Memory: 64 << 20, Share: 32 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second,
 		}),

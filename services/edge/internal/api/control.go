@@ -83,12 +83,9 @@ func (a *API) relayToControl(w http.ResponseWriter, r *http.Request, changes boo
 		Target: sameTarget(way.URL, r.URL), Timeout: controlTime, Sharer: way.Proxies.Address(r),
 		Follow: func(end context.CancelCauseFunc) func() { return a.untilDrain(r, end) },
 		Inject: func(h http.Header) { chain.Inject(r.Context(), h) },
-		Succeeded: func() func() error {
-			return func() error {
-				if changes {
-					way.Refresh(r.Context())
-				}
-				return nil
+		Succeeded: func(bool) {
+			if changes {
+				way.Refresh(r.Context())
 			}
 		},
 	})

@@ -4,15 +4,15 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 
 	"switchyard.dev/services/edge/internal/chain"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/socket"
 )
 
@@ -38,9 +38,6 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		if err := a.admit(w, req, who); err != nil {
 			return err
 		}
-		if err := a.options.Counter.Admit(); err != nil {
-			return err
-		}
 		call := proxy.Call{
 			Target: target(req), Timeout: r.Timeout,
 			Organization: who.organization, Key: who.key, User: who.user, Owner: who.owner, Terms: who.terms, Dialect: dialect,
@@ -48,15 +45,12 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 			Body:     a.decided(r, who.organization, req.PathValue("ref")),
 			Follow:   func(end context.CancelCauseFunc) func() { return a.follow(r, who, end) },
 			Inject:   func(h http.Header) { chain.Inject(req.Context(), h) },
-			Succeeded: func() func() error {
+			Metric:   r.Metric,
+			Succeeded: func(counted bool) {
 				l.Succeeded = true
-				if r.Metric == "" {
-					return func() error { return nil }
+				if r.Metric != "" && !counted {
+					a.uncounted(req.Context(), r)
 				}
-				return a.options.Counter.Count(meter.Counter{
-					Organization: who.organization, Key: who.key, Metric: r.Metric, Minute: time.Now(),
-					User: req.Header.Get(caller.HeaderUser), Tags: tagsOf(r, req),
-				})
 			},
 		}
 		if r.WebSocket && socket.Requested(req) {
@@ -66,22 +60,12 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 	}
 }
 
-// maxTags bounds the tags that are counted, in bytes of the header.
-const maxTags = 2 << 10
-
-// tagsOf returns the text of a request's tags. The gateway alone reads and checks them.
-func tagsOf(r route.Route, req *http.Request) string {
-	if r.Upstream != gateway {
-		return ""
-	}
-	if tags := req.Header.Get(caller.HeaderTags); len(tags) <= maxTags {
-		return tags
-	}
-	return meter.Other
+// uncounted reports a call that its service has answered and not counted, as those of the release before do.
+func (a *API) uncounted(ctx context.Context, r route.Route) {
+	a.uncountedCalls.Add(ctx, 1, metric.WithAttributes(attribute.String("service", r.Upstream)))
+	a.options.Log.ErrorContext(ctx, "a service has answered a call and not counted it: its release may be older than the edge's",
+		"service", r.Upstream, "route", r.Path)
 }
-
-// gateway is the name of the gateway in the table of routes.
-const gateway = "gateway"
 
 // errDrain ends a stream of events for its reader when the edge drains.
 var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)

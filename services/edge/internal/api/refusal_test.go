@@ -88,11 +88,6 @@ func TestRefusals(t *testing.T) {
 func TestFailuresOfACall(t *testing.T) {
 	x := newWorld(t)
 	_, key := x.key(t, "ai", apikey.Read)
-	x.full = apierr.Unavailable("usage can't be recorded right now", nil)
-	if w := x.do(t, "POST", "/product/v1/ai/chat", key, "{}"); w.Code != 503 || len(x.calls) != 0 {
-		t.Errorf("full spool: %d, %d calls", w.Code, len(x.calls))
-	}
-	x.full = nil
 	x.relay = func(http.ResponseWriter, proxy.Call) error { panic("bug") }
 	if w := x.do(t, "POST", "/product/v1/ai/chat", key, "{}"); w.Code != 500 || strings.Contains(w.Body.String(), "bug") {
 		t.Errorf("panic: %d %s", w.Code, w.Body)

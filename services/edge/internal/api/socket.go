@@ -39,9 +39,6 @@ func (a *API) connect(w http.ResponseWriter, req *http.Request, l *chain.Line, n
 		if _, err := a.options.Limiter.Take(ctx, key.Buckets.Key, key.Buckets.Organization); err != nil {
 			return err
 		}
-		if err := a.options.Counter.Admit(); err != nil {
-			return err
-		}
 		holder = callerOf(key)
 		if _, err := a.options.Quotas.Take(ctx, holder, use); err != nil {
 			return err

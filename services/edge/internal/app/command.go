@@ -12,7 +12,6 @@ import (
 	"switchyard.dev/services/platform/bounded"
 	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/config"
-	"switchyard.dev/services/platform/service"
 )
 
 // Main runs the command that the arguments name and returns its exit code.
@@ -49,7 +48,6 @@ func checkFiles(cfg Config) error {
 		"SERVICE_TOKENS_FILE":        func() error { return failure(cfg.access().Tokens()) },
 		"KEY_PEPPER_FILE":            func() error { return failure(pepper(cfg)) },
 		"SLACK_SIGNING_SECRETS_FILE": func() error { return failure(slack.NewVerifier(cfg.SlackSecrets)) },
-		"SPOOL_DIR":                  func() error { return service.CheckSpool(serviceName, cfg.SpoolDir) },
 		"EXPORTS_FILE":               func() error { return failure(readExports(cfg)) },
 	}
 	maps.Copy(checks, cfg.TLS.FileChecks("TLS_"))

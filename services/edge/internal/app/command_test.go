@@ -49,7 +49,7 @@ func TestConfigChecksFiles(t *testing.T) {
 	good := []string{
 		database, "EDGE_KEY_PEPPER_FILE=" + write("pepper", strings.Repeat("p", 32)), "EDGE_SERVICE_TOKEN_FILE=" + write("token", "t"),
 		"EDGE_SERVICE_TOKENS_FILE=" + write("tokens", "tokens: [{name: op, role: operator, sha256: "+strings.Repeat("a", 64)+"}]"),
-		"EDGE_GATEWAY_URL=http://gateway:8101", "EDGE_SPOOL_DIR=" + dir,
+		"EDGE_GATEWAY_URL=http://gateway:8101", "EDGE_CONTROL_TOKEN_FILE=" + write("control", "t"),
 	}
 	for _, role := range [][]string{nil, {"serve"}, {"control"}} {
 		if got := commandtest.Run(root(good), "", append([]string{"config"}, role...)...); got.Code != 0 || got.Err != "" {
@@ -62,9 +62,9 @@ func TestConfigChecksFiles(t *testing.T) {
 	missing, bad := filepath.Join(dir, "missing"), write("bad", "canary-password")
 	got := commandtest.Run(root([]string{
 		"EDGE_REDIS_CA_FILE=" + bad, "EDGE_DATABASE_URL_FILE=" + bad, "EDGE_REDIS_URL_FILE=" + bad, "EDGE_SERVICE_TOKENS_FILE=" + bad, "EDGE_SERVICE_TOKEN_FILE=" + missing,
-		"EDGE_KEY_PEPPER_FILE=" + bad, "EDGE_CONTROL_TOKEN_FILE=" + missing, "EDGE_SLACK_SIGNING_SECRETS_FILE=" + missing, "EDGE_SPOOL_DIR=" + bad,
+		"EDGE_KEY_PEPPER_FILE=" + bad, "EDGE_CONTROL_TOKEN_FILE=" + missing, "EDGE_SLACK_SIGNING_SECRETS_FILE=" + missing,
 		"EDGE_EXPORTS_FILE=" + bad, "EDGE_TLS_CERT_FILE=" + bad, "EDGE_TLS_KEY_FILE=" + missing, "EDGE_UPSTREAM_TLS_CA_FILE=" + bad,
 	}), "", "config")
-	commandtest.Problems(t, got, "EDGE_", 13)
+	commandtest.Problems(t, got, "EDGE_", 12)
 	testkit.NoLeak(t, "canary-password", got.Out+got.Err)
 }

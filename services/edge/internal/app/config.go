@@ -50,7 +50,7 @@ type Config struct {
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve and the portal: base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve and the portal: base URL of notify; without it its routes are not served"`
 
-	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress, for notify, and for the console; without it or one of their URLs alert rules are kept and not applied, and without it or the URL of webhook-egress no organization is told of limits that it reaches"`
+	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" required:"by control, if the URL of a service is set" doc:"control: file with control's token of the role operator, for the services' counts of calls, the events of webhook-egress, notify, and the console. Without the URL of webhook-egress or notify alert rules are kept and not applied, and without that of webhook-egress no organization is told of limits that it reaches"`
 
 	TrustedProxies config.Prefixes `env:"TRUSTED_PROXIES" doc:"serve: networks (CIDR, comma-separated) of the HTTP proxies, such as an ingress controller, whose X-Forwarded-For says which address calls /decisions/, /v1/decisions/ and /slack/, for its rate; empty for none"`
 
@@ -74,9 +74,6 @@ type Config struct {
 	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"control: how long usage is kept by the minute, then by the hour"`
 	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"control: how long usage is kept by the hour, then by the day"`
 	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"control: how long usage is kept at all"`
-	UsageMode    string        `env:"USAGE_MODE" envDefault:"auto" doc:"serve: what a response waits for: synced (its count is synced to the spool's disk), committed (the count is in Postgres) or auto: synced where EDGE_SPOOL_DIR is on a volume that outlives the pod, else committed"`
-	SpoolDir     string        `env:"SPOOL_DIR" doc:"serve: folder in which counts wait for Postgres; it must survive a restart, and replicas may share it. Default: the system's temporary folder"`
-	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"serve: bytes of waiting counts; calls beyond it are refused with 503"`
 	ExportsFile  string        `env:"EXPORTS_FILE" doc:"control: YAML file of the billing systems that usage is exported to (docs/exports.md); empty for none"`
 	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	StoreSpans   bool          `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
@@ -110,17 +107,12 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("EDGE_TRUSTED_PROXIES: want the networks of proxies, not all addresses"))
 	}
 	for name, value := range map[string]int64{
-		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize), "EDGE_MAX_CALLS": c.MaxCalls,
+		"EDGE_MAX_BODY": c.MaxBody, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize), "EDGE_MAX_CALLS": c.MaxCalls,
 		"EDGE_BODY_TIMEOUT": int64(c.BodyTimeout), "EDGE_WRITE_TIMEOUT": int64(c.WriteTimeout),
 	} {
 		if value < 1 {
 			errs = append(errs, fmt.Errorf("%s: must be above zero", name))
 		}
-	}
-	switch meter.Mode(c.UsageMode) {
-	case autoMode, meter.ModeSynced, meter.ModeCommitted:
-	default:
-		errs = append(errs, errors.New("EDGE_USAGE_MODE: must be auto, synced or committed"))
 	}
 	if c.BodyShare < c.MaxBody || c.BodyMemory < c.BodyShare {
 		errs = append(errs, errors.New("EDGE_BODY_SHARE: must be EDGE_MAX_BODY or more, and EDGE_BODY_MEMORY as much or more"))
@@ -168,6 +160,9 @@ func (c *Config) servable() error {
 // controllable checks the settings that only the role control needs.
 func (c *Config) controllable() error {
 	errs := []error{required("EDGE_KEY_PEPPER_FILE", c.KeyPepperFile)}
+	if len(c.services()) > 0 {
+		errs = append(errs, required("EDGE_CONTROL_TOKEN_FILE", c.ControlToken))
+	}
 	if !c.AuthDisabled {
 		errs = append(errs, required("EDGE_SERVICE_TOKENS_FILE", c.ServiceTokens))
 	}

@@ -99,7 +99,7 @@ func TestRolesSayWhatIsMissing(t *testing.T) {
 func TestRolesNeedAService(t *testing.T) {
 	base := []string{
 		"EDGE_DATABASE_URL_FILE=/run/db", "EDGE_SERVICE_TOKEN_FILE=/run/token", "EDGE_KEY_PEPPER_FILE=/run/pepper", "EDGE_SERVICE_TOKENS_FILE=/run/tokens",
-		"EDGE_PORTAL_URL=https://portal.example",
+		"EDGE_CONTROL_TOKEN_FILE=/run/control", "EDGE_PORTAL_URL=https://portal.example",
 	}
 	for name, tt := range map[string]struct {
 		role    string

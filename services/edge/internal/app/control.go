@@ -10,7 +10,6 @@ import (
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/postgres"
@@ -41,7 +40,10 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("service tokens: %w", err)
 	}
-	usage := startUpkeep(s, cfg, stores)
+	usage, err := startUsage(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("usage: %w", err)
+	}
 	rules, err := startAlerts(ctx, s, cfg, stores)
 	if err != nil {
 		return fmt.Errorf("alerts: %w", err)
@@ -62,7 +64,7 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 		return fmt.Errorf("exports: %w", err)
 	}
 	limiter := startLimiter(s, stores.redis)
-	pages, err := newPortal(ctx, s, cfg, stores, usage, plans.quotas, limiter)
+	pages, err := newPortal(ctx, s, cfg, stores, plans.quotas, limiter)
 	if err != nil {
 		return fmt.Errorf("portal: %w", err)
 	}
@@ -126,16 +128,9 @@ func startTokens(s *service.Service, cfg Config) (*caller.Tokens, error) {
 	return tokens, nil
 }
 
-// startUpkeep starts the upkeep of usage and returns the usage.
-func startUpkeep(s *service.Service, cfg Config, stores stores) *postgres.Usage {
-	usage := postgres.NewUsage(stores.pool)
-	s.Runner.Go("usage upkeep", meter.NewUpkeep(usage, cfg.retention(), s.Log).Run)
-	return usage
-}
-
 // newPortal returns what the portal needs; nil if it is off.
 func newPortal(
-	ctx context.Context, s *service.Service, cfg Config, stores stores, usage *postgres.Usage, quotas *quota.Enforcer, limiter *limit.Limiter,
+	ctx context.Context, s *service.Service, cfg Config, stores stores, quotas *quota.Enforcer, limiter *limit.Limiter,
 ) (*control.Portal, error) {
 	if cfg.PortalURL == (url.URL{}) {
 		return nil, nil // control.Options requires it.
@@ -160,7 +155,7 @@ func newPortal(
 	}
 	pages := &control.Portal{
 		Sessions: portal.NewSessions(postgres.NewPortal(stores.pool), all), URL: &cfg.PortalURL, Table: table, Upstreams: cfg.upstreams(),
-		Relay: proxy.New(transport, token, bounds), Limiter: limiter, Counter: usage, Enforcer: quotas, Drain: onDrain(ctx, s),
+		Relay: proxy.New(transport, token, bounds), Limiter: limiter, Enforcer: quotas, Drain: onDrain(ctx, s),
 	}
 	if cfg.GatewayURL.Host != "" {
 		pages.Members = newMembers(cfg, stores.pool, transport, cfg.ServiceToken)

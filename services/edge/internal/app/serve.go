@@ -49,16 +49,12 @@ func wireServe(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("user tokens: %w", err)
 	}
-	counter, err := startMeter(ctx, s, cfg, stores.pool)
-	if err != nil {
-		return fmt.Errorf("meter: %w", err)
-	}
 	plans, err := startPlans(ctx, s, cfg, stores)
 	if err != nil {
 		return fmt.Errorf("plans: %w", err)
 	}
 	err = startServer(ctx, s, cfg, stores.pool, refresher(keys.watcher, users.watcher, plans.watcher), api.Options{
-		Table: table, Verifier: keys.verifier, Users: users.verifier, Limiter: limiter, Quotas: plans.quotas, Counter: counter,
+		Table: table, Verifier: keys.verifier, Users: users.verifier, Limiter: limiter, Quotas: plans.quotas,
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
 	})
 	if err != nil {

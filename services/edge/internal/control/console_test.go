@@ -79,7 +79,7 @@ func newConsole(t *testing.T) (*portalWorld, *withoutToken) {
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Approvers: approver.NewGroups(postgres.NewApprovers(pool)), Windows: postgres.NewThresholds(pool),
 		Portal: &control.Portal{
 			Sessions: portal.NewSessions(postgres.NewPortal(pool), x.table), URL: parse(t, portalURL), Table: x.table, Upstreams: upstreams,
-			Relay: x, Limiter: limit.New(nil), Counter: x.usage,
+			Relay: x, Limiter: limit.New(nil),
 		},
 		Console: &control.Console{
 			Sessions: console.NewSessions(postgres.NewConsole(pool), tokens), URL: parse(t, consoleURL), Table: x.table, Upstreams: upstreams,

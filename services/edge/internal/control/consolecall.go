@@ -130,16 +130,12 @@ func (a *API) mountServices(served *chain.Chain) {
 				}
 				return c.Relay.Do(w, req, proxy.Call{
 					Target: target(req), Timeout: consoleTime, Key: "console",
-					Inject:    func(h http.Header) { chain.Inject(req.Context(), h) },
-					Succeeded: nothingToSettle,
+					Inject: func(h http.Header) { chain.Inject(req.Context(), h) },
 				})
 			}),
 		})
 	}
 }
-
-// nothingToSettle lets a response be complete at once.
-func nothingToSettle() func() error { return func() error { return nil } }
 
 // The gateway's own page: its files, what it reads, and what it changes.
 var (
@@ -201,7 +197,6 @@ func (c *Console) passOn(w http.ResponseWriter, r *http.Request, authorization s
 	at.RawQuery = r.URL.RawQuery
 	return c.Plain.Do(w, r, proxy.Call{
 		Target: &at, Timeout: consoleTime,
-		Inject:    func(h http.Header) { chain.Inject(r.Context(), h) },
-		Succeeded: nothingToSettle,
+		Inject: func(h http.Header) { chain.Inject(r.Context(), h) },
 	})
 }

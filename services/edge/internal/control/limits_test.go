@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 )
 
 // limitsOf is what operators and customers read of a metered limit.
@@ -46,9 +47,7 @@ func TestOverage(t *testing.T) {
 	before := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC).Add(-time.Minute)
 	for i, at := range []time.Time{now.Truncate(time.Minute), before} {
 		count := meter.Count{Counter: meter.Counter{Organization: "org-1", Key: "key_1", Metric: "llm_requests", Minute: at}, Count: int64(5 - 4*i)}
-		if _, err := x.usage.Apply(t.Context(), meter.Batch{Writer: "w", First: int64(i + 1), Last: int64(i + 1), Counts: []meter.Count{count}}); err != nil {
-			t.Fatal(err)
-		}
+		metertest.Add(t, x.usage, count)
 	}
 	for name, tt := range map[string]struct {
 		got     limitsOf

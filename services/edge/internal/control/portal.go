@@ -10,7 +10,6 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
@@ -25,11 +24,6 @@ type Relay interface {
 // Limiter limits the rate of sessions, see limit.Limiter.
 type Limiter interface {
 	Take(ctx context.Context, key, organization limit.Bucket) (limit.Verdict, error)
-}
-
-// Counter adds batches to the usage counters, see meter.Store.
-type Counter interface {
-	Apply(ctx context.Context, batch meter.Batch) (applied bool, err error)
 }
 
 // Deciders checks that a person who is named as the decider may decide, see approver.Members.
@@ -47,8 +41,6 @@ type Portal struct {
 	Upstreams map[string]*url.URL
 	Relay     Relay
 	Limiter   Limiter
-	// Counter counts successful calls; nil counts none.
-	Counter Counter
 	// Members checks who decides on approvals; nil without the gateway.
 	Members Deciders
 	// Enforcer holds the calls of sessions to the plans of their organizations.

@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/edge/internal/apikey"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/caller"
 )
@@ -181,9 +179,8 @@ func TestPortalScopes(t *testing.T) {
 			t.Errorf("%s %s: the call goes to %s, which names another", r.Method, r.Path, call.target)
 		}
 	}
-	total, err := x.usage.Sum(t.Context(), meter.Query{Organization: "org-1", Key: "portal", Metric: "deliveries", To: time.Now().Add(time.Hour), Limit: 10})
-	if err != nil || len(total) != 1 || total[0].Count < 2 {
-		t.Errorf("usage %v, %v", total, err)
+	if !slices.Contains(x.metrics, "deliveries") {
+		t.Errorf("calls count as %v, want deliveries too", x.metrics)
 	}
 }
 

@@ -2,9 +2,7 @@ package control
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,7 +10,6 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
@@ -75,10 +72,8 @@ func (p *Portal) pass(r route.Route, hold hold) sessionHandler {
 			Verified:     s.Operator == "" && s.Owner == "" && s.User != "", // Operators and owners name users without proof.
 			Follow:       func(end context.CancelCauseFunc) func() { return p.follow(r, s, end) },
 			Inject:       func(h http.Header) { chain.Inject(req.Context(), h) },
-			Succeeded: func() func() error {
-				l.Succeeded = true
-				return func() error { return p.count(req.Context(), s, r.Metric) }
-			},
+			Metric:       r.Metric,
+			Succeeded:    func(bool) { l.Succeeded = true },
 		}
 		return hold(w, req, l, s, use, func() error { return p.Relay.Do(w, req, call) })
 	}
@@ -145,20 +140,6 @@ func (p *Portal) follow(r route.Route, s *portal.Session, end context.CancelCaus
 		clock.Stop()
 		stop()
 	}
-}
-
-// count adds a successful call to the usage counters, if there is a Counter, before its response is complete. The calls of
-// people are few: each is a batch of its own.
-func (p *Portal) count(ctx context.Context, s *portal.Session, metric string) error {
-	if metric == "" || p.Counter == nil {
-		return nil
-	}
-	counter := meter.Counter{Organization: s.Organization, Key: s.Key(), Metric: metric, Minute: time.Now().UTC().Truncate(time.Minute)}
-	batch := meter.Batch{Writer: "portal-" + rand.Text(), Last: 1, Counts: []meter.Count{{Counter: counter, Count: 1}}}
-	if _, err := p.Counter.Apply(context.WithoutCancel(ctx), batch); err != nil {
-		return fmt.Errorf("count a call of the portal: %w", err)
-	}
-	return nil
 }
 
 // showSession answers what the session may do.

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 )
 
 // A session and an operator see what an organization has used of its plan and has left of its credits.
@@ -30,9 +31,7 @@ func TestSessionLimits(t *testing.T) {
 	}
 	now := time.Now().UTC()
 	count := meter.Count{Counter: meter.Counter{Organization: "org-1", Key: "key_1", Metric: "deliveries", Minute: now.Truncate(time.Minute)}, Count: 6}
-	if _, err := x.usage.Apply(t.Context(), meter.Batch{Writer: "w", First: 1, Last: 1, Counts: []meter.Count{count}}); err != nil {
-		t.Fatal(err)
-	}
+	metertest.Add(t, x.usage, count)
 	ends := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC).Format(time.RFC3339)
 	want := `{"organization_id":"org-1","plan":"starter","prepaid":true,"limits":[` +
 		`{"of":"organization","meter":"calls","period":"month","amount":9,"kind":"hard","used":6,"remaining":3,"resets_at":"` + ends + `"},` +
@@ -94,11 +93,9 @@ func TestKeyLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	minute := time.Now().UTC().Truncate(time.Minute)
-	for i, key := range []string{id, next.ID, "key_other"} {
+	for _, key := range []string{id, next.ID, "key_other"} {
 		count := meter.Count{Counter: meter.Counter{Organization: "org-1", Key: key, Metric: "llm_requests", Minute: minute}, Count: 1}
-		if _, err := x.usage.Apply(t.Context(), meter.Batch{Writer: "w", First: int64(i + 1), Last: int64(i + 1), Counts: []meter.Count{count}}); err != nil {
-			t.Fatal(err)
-		}
+		metertest.Add(t, x.usage, count)
 	}
 	for _, key := range []string{id, next.ID} {
 		got := x.operate(t, "GET", "/admin/v1/keys/"+key+"/limits", "", http.StatusOK)

@@ -29,8 +29,6 @@ type Archive interface {
 	DropGroups(ctx context.Context, before time.Time, limit int) (dropped int, err error)
 	// Drop removes up to limit counters before a moment.
 	Drop(ctx context.Context, before time.Time, limit int) (dropped int, err error)
-	// DropWriters removes up to limit writers without a batch since a moment.
-	DropWriters(ctx context.Context, before time.Time, limit int) (dropped int, err error)
 }
 
 // Upkeep limits the number of counters; sums over whole hours and days stay the same.
@@ -61,8 +59,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 	}
 }
 
-// round merges old counters and drops older ones. A writer is kept longer than any count that it could still send, so
-// that none is counted twice.
+// round merges old counters and drops older ones.
 func (u *Upkeep) round(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, upkeepTime)
 	defer cancel()
@@ -75,7 +72,6 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) error {
 		u.step(ctx, "merge groups into days", func() (int, error) { return u.archive.MergeGroups(ctx, days, page) }),
 		u.step(ctx, "drop groups", func() (int, error) { return u.archive.DropGroups(ctx, last, page) }),
 		u.step(ctx, "drop counters", func() (int, error) { return u.archive.Drop(ctx, last, page) }),
-		u.step(ctx, "drop writers", func() (int, error) { return u.archive.DropWriters(ctx, last, page) }),
 	)
 }
 

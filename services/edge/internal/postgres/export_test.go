@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -20,16 +21,11 @@ var exportHour = time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
 // counting adds counts of a writer.
 func counting(t *testing.T, usage *Usage) func(organization string, minute time.Time, count int64) {
 	t.Helper()
-	seq := int64(0)
 	return func(organization string, minute time.Time, count int64) {
 		t.Helper()
-		seq++
-		batch := meter.Batch{Writer: "w", First: seq, Last: seq, Counts: []meter.Count{{
+		metertest.Add(t, usage, meter.Count{
 			Counter: meter.Counter{Organization: organization, Key: "key_1", Metric: "llm_requests", Minute: minute}, Count: count,
-		}}}
-		if applied, err := usage.Apply(t.Context(), batch); err != nil || !applied {
-			t.Fatalf("applied %v: %v", applied, err)
-		}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/quota"
@@ -103,13 +104,11 @@ func TestCounted(t *testing.T) {
 	count := func(organization, key, metric string, at time.Time, n int64) meter.Count {
 		return meter.Count{Counter: meter.Counter{Organization: organization, Key: key, Metric: metric, Minute: at}, Count: n}
 	}
-	if _, err := usage.Apply(t.Context(), meter.Batch{Writer: "w", First: 1, Last: 1, Counts: []meter.Count{
+	metertest.Add(t, usage,
 		count("org-1", "key_1", "llm_requests", day, 1), count("org-1", "key_2", "deliveries", day.Add(time.Hour), 2),
 		count("org-1", "key_3", "events", day.Add(23*time.Hour), 4), count("org-1", "key_1", "llm_requests", day.AddDate(0, 0, 1), 8),
 		count("org-1", "key_1", "llm_requests", day.Add(-time.Minute), 16), count("org-2", "key_1", "llm_requests", day, 32),
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	)
 	window := func(organization, key string, m plan.Meter, metrics ...string) quota.Window {
 		return quota.Window{Organization: organization, Key: key, Meter: m, Metrics: metrics, Start: day, End: day.AddDate(0, 0, 1)}
 	}

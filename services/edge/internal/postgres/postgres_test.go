@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/testkit"
@@ -159,32 +160,29 @@ func TestUsage(t *testing.T) {
 	count := func(org, key, metric string, after time.Duration, n int64) meter.Count {
 		return meter.Count{Counter: meter.Counter{Organization: org, Key: key, Metric: metric, Minute: minute.Add(after)}, Count: n}
 	}
-	first := meter.Batch{Writer: "a", First: 1, Last: 1, Counts: []meter.Count{
-		count("o1", "k1", "deliveries", 0, 2), count("o1", "k1", "llm_requests", 0, 5),
-		count("o1", "k2", "deliveries", 0, 1), count("o2", "k3", "deliveries", 0, 7),
-	}}
-	second := meter.Batch{Writer: "a", First: 2, Last: 2, Counts: []meter.Count{count("o1", "k1", "deliveries", time.Minute, 3)}}
-	other := meter.Batch{Writer: "b", First: 1, Last: 1, Counts: []meter.Count{count("o1", "k1", "deliveries", 0, 10)}}
-	merged := meter.Batch{Writer: "b", First: 2, Last: 9, Counts: []meter.Count{count("o2", "k3", "deliveries", 0, 1)}}
-	overlapping := meter.Batch{Writer: "b", First: 9, Last: 12, Counts: []meter.Count{count("o2", "k3", "deliveries", 0, 100)}}
 	for i, step := range []struct {
-		batch   meter.Batch
-		applied bool
+		service, from, to string
+		counts            []meter.Count
+		added             bool
 	}{
-		{first, true},
-		{first, false},
-		{second, true},
-		{first, false},
-		{second, false},
-		{other, true},
-		{other, false},
-		{merged, true},
-		{merged, false},
-		{overlapping, false},
+		{"gateway", "", "1", []meter.Count{
+			count("o1", "k1", "deliveries", 0, 2), count("o1", "k1", "llm_requests", 0, 5),
+			count("o1", "k2", "deliveries", 0, 1), count("o2", "k3", "deliveries", 0, 7),
+		}, true},
+		{"gateway", "", "1", []meter.Count{count("o2", "k3", "deliveries", 0, 100)}, false},
+		{"gateway", "1", "2", []meter.Count{count("o1", "k1", "deliveries", time.Minute, 3)}, true},
+		{"gateway", "1", "3", []meter.Count{count("o1", "k1", "deliveries", 0, 100)}, false},
+		{"notify", "", "1", []meter.Count{count("o1", "k1", "deliveries", 0, 10), count("o2", "k3", "deliveries", 0, 1)}, true},
+		{"notify", "", "2", []meter.Count{count("o2", "k3", "deliveries", 0, 100)}, false},
 	} {
-		applied, err := usage.Apply(ctx, step.batch)
-		if err != nil || applied != step.applied {
-			t.Errorf("step %d: applied %t, %v, want %t", i, applied, err, step.applied)
+		added, err := usage.Add(ctx, step.service, step.from, step.to, step.counts)
+		if err != nil || added != step.added {
+			t.Errorf("step %d: added %t, %v, want %t", i, added, err, step.added)
+		}
+	}
+	for service, want := range map[string]string{"gateway": "2", "notify": "1", "webhook-egress": ""} {
+		if got, err := usage.Cursor(ctx, service); got != want || err != nil {
+			t.Errorf("%s is read to %q (%v), want %q", service, got, err, want)
 		}
 	}
 	all := []meter.Total{
@@ -217,24 +215,26 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Replicas that send the same batches again and again, all at once, count each
-// once and don't deadlock.
-func TestUsageOfManyWriters(t *testing.T) {
+// Replicas that add the same pages again and again, all at once, count each once and don't deadlock.
+func TestUsageOfManyReaders(t *testing.T) {
 	usage := postgres.NewUsage(testkit.Postgres(t, migrations.FS))
 	minute := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	var counts []meter.Count
+	for _, key := range []string{"k1", "k2", "k3"} {
+		counts = append(counts, meter.Count{
+			Counter: meter.Counter{Organization: "o", Key: key, Metric: "deliveries", Minute: minute}, Count: 1,
+		})
+	}
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			for seq := int64(1); seq <= 25; seq++ {
-				batch := meter.Batch{Writer: fmt.Sprint("w", i%4), First: seq, Last: seq} // each writer twice
-				for _, key := range []string{"k1", "k2", "k3"} {
-					batch.Counts = append(batch.Counts, meter.Count{
-						Counter: meter.Counter{Organization: "o", Key: key, Metric: "deliveries", Minute: minute}, Count: 1,
-					})
-				}
-				if _, err := usage.Apply(t.Context(), batch); err != nil {
+			cursor := ""
+			for range 25 {
+				next := metertest.Next(cursor)
+				if _, err := usage.Add(t.Context(), fmt.Sprint("service", i%4), cursor, next, counts); err != nil { // each service twice
 					t.Error(err)
 				}
+				cursor = next
 			}
 		})
 	}

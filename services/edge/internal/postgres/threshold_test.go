@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/spend"
@@ -58,16 +59,11 @@ func TestThresholds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	seq := int64(0)
 	count := func(organization, key, metric string, n int64) {
 		t.Helper()
-		seq++
-		batch := meter.Batch{Writer: "w", First: seq, Last: seq, Counts: []meter.Count{{Count: n, Counter: meter.Counter{
+		metertest.Add(t, usage, meter.Count{Count: n, Counter: meter.Counter{
 			Organization: organization, Key: key, Metric: metric, Minute: now.Truncate(time.Minute),
-		}}}}
-		if applied, err := usage.Apply(ctx, batch); err != nil || !applied {
-			t.Fatal(applied, err)
-		}
+		}})
 	}
 	watchers := make([]*threshold.Watcher, 3)
 	watch := func() {

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/testkit"
@@ -25,17 +26,20 @@ func TestMergeKeepsSums(t *testing.T) {
 	usage := postgres.NewUsage(pool)
 	ctx := t.Context()
 	start := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	put := func(writer string) {
+	put := func(service string) {
+		cursor := ""
 		for seq := range 20 {
-			batch := meter.Batch{Writer: writer, First: int64(seq + 1), Last: int64(seq + 1)}
+			var counts []meter.Count
 			for i := range 50 {
-				batch.Counts = append(batch.Counts, meter.Count{Count: 1, Counter: meter.Counter{
+				counts = append(counts, meter.Count{Count: 1, Counter: meter.Counter{
 					Organization: "o", Key: fmt.Sprint("k", i%2), Metric: "m", Minute: start.Add(time.Duration(seq*50+i) * 3 * time.Minute),
 				}})
 			}
-			if _, err := usage.Apply(ctx, batch); err != nil {
+			next := metertest.Next(cursor)
+			if _, err := usage.Add(ctx, service, cursor, next, meter.Sum(counts)); err != nil {
 				t.Error(err)
 			}
+			cursor = next
 		}
 	}
 	sums := func(period meter.Period) []meter.Total {
@@ -93,9 +97,6 @@ func TestMergeKeepsSums(t *testing.T) {
 	if n, err := usage.Drop(ctx, start.Add(5*day), 10000); n == 0 || err != nil || len(sums(meter.Whole)) != 0 {
 		t.Errorf("dropped %d, %v", n, err)
 	}
-	if n, err := usage.DropWriters(ctx, time.Now().Add(time.Hour), 10); n != 2 || err != nil {
-		t.Errorf("dropped %d writers, %v", n, err)
-	}
 }
 
 func afterADay(totals []meter.Total, start time.Time) (kept []meter.Total) {
@@ -111,17 +112,15 @@ func afterADay(totals []meter.Total, start time.Time) (kept []meter.Total) {
 func TestUsageByPeriod(t *testing.T) {
 	usage := postgres.NewUsage(testkit.Postgres(t, migrations.FS))
 	start := time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC)
-	batch := meter.Batch{Writer: "w", First: 1, Last: 1}
+	var counts []meter.Count
 	for i := range 6 {
 		for _, key := range []string{"a", "b"} {
-			batch.Counts = append(batch.Counts, meter.Count{Count: int64(i + 1), Counter: meter.Counter{
+			counts = append(counts, meter.Count{Count: int64(i + 1), Counter: meter.Counter{
 				Organization: "o", Key: key, Metric: "m", Minute: start.Add(time.Duration(i) * 30 * time.Minute),
 			}})
 		}
 	}
-	if _, err := usage.Apply(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	metertest.Add(t, usage, counts...)
 	var got []string
 	q := meter.Query{Key: "b", Period: meter.Hour, From: start, To: start.Add(day), Limit: 2}
 	for {

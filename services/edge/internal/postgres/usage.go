@@ -2,13 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
-	"switchyard.dev/services/platform/pgdb"
 )
 
 // Usage implements the stores of package meter.
@@ -17,42 +18,40 @@ type Usage struct{ pool *pgxpool.Pool }
 // NewUsage returns the counters of the pool's database.
 func NewUsage(pool *pgxpool.Pool) *Usage { return &Usage{pool: pool} }
 
-// countWrites names the batches that meters announce.
-const countWrites = "usage counts"
-
-// NewAnnouncer returns the announcer of a meter.
-func NewAnnouncer(pool *pgxpool.Pool) (*pgdb.Announcer, error) {
-	return pgdb.NewAnnouncer(pool, countWrites)
+// Cursor implements meter.Store.
+func (u *Usage) Cursor(ctx context.Context, service string) (string, error) {
+	cursor, err := dbsql.New(u.pool).UsageCursor(ctx, service)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return cursor, err
 }
 
-// Apply implements meter.Store. It is one statement, hence one transaction and one round trip.
-func (u *Usage) Apply(ctx context.Context, batch meter.Batch) (applied bool, err error) {
-	params := dbsql.ApplyUsageParams{Writer: batch.Writer, First: batch.First, Seq: batch.Last, Most: maxGroups, OtherDigest: otherDigest}
-	for _, c := range counters(batch.Counts) {
+// Add implements meter.Store. It is one statement, hence one transaction and one round trip.
+func (u *Usage) Add(ctx context.Context, service, from, to string, counts []meter.Count) (added bool, err error) {
+	params := dbsql.AddUsageParams{Service: service, Cursor: from, Next: to, Most: maxGroups, OtherDigest: otherDigest}
+	for _, c := range counters(counts) {
 		params.Organizations = append(params.Organizations, c.Organization)
 		params.Keys = append(params.Keys, c.Key)
 		params.Metrics = append(params.Metrics, c.Metric)
 		params.Minutes = append(params.Minutes, c.Minute)
 		params.Counts = append(params.Counts, c.Count)
 	}
-	for _, g := range groups(batch.Counts) {
+	for _, g := range groups(counts) {
 		params.GroupOrganizations = append(params.GroupOrganizations, g.organization)
 		params.GroupHours = append(params.GroupHours, g.hour)
 		params.GroupKeys = append(params.GroupKeys, g.key)
 		params.GroupMetrics = append(params.GroupMetrics, g.metric)
 		params.GroupDigests = append(params.GroupDigests, g.digest())
 		params.GroupUsers = append(params.GroupUsers, g.user)
-		params.GroupTags = append(params.GroupTags, g.object())
+		params.GroupTags = append(params.GroupTags, []byte(g.tags))
 		params.GroupCounts = append(params.GroupCounts, g.count)
 	}
-	return dbsql.New(u.pool).ApplyUsage(ctx, params)
+	return dbsql.New(u.pool).AddUsage(ctx, params)
 }
 
-// Sum implements meter.Ledger. It includes all calls that were answered before.
+// Sum implements meter.Ledger.
 func (u *Usage) Sum(ctx context.Context, q meter.Query) ([]meter.Total, error) {
-	if err := pgdb.AwaitAnnounced(ctx, u.pool, countWrites); err != nil {
-		return nil, err
-	}
 	switch {
 	case q.Grouped():
 		return u.sumByGroup(ctx, q)
@@ -106,11 +105,5 @@ func (u *Usage) Merge(ctx context.Context, into meter.Period, before time.Time, 
 // Drop implements meter.Archive.
 func (u *Usage) Drop(ctx context.Context, before time.Time, limit int) (int, error) {
 	n, err := dbsql.New(u.pool).DropUsage(ctx, dbsql.DropUsageParams{Before: before, Page: int32(limit)})
-	return int(n), err
-}
-
-// DropWriters implements meter.Archive.
-func (u *Usage) DropWriters(ctx context.Context, before time.Time, limit int) (int, error) {
-	n, err := dbsql.New(u.pool).DropWriters(ctx, dbsql.DropWritersParams{Before: before, Page: int32(limit)})
 	return int(n), err
 }

@@ -12,9 +12,6 @@ import (
 
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
-	"switchyard.dev/services/platform/caller"
-	"switchyard.dev/services/platform/screen"
-	"switchyard.dev/services/platform/tag"
 )
 
 // maxGroups is the number of groups of an organization in an hour that have counts of their own.
@@ -38,7 +35,7 @@ type groupKey struct {
 	organization, key, metric string
 	hour                      time.Time
 	user                      string
-	tags                      string // a JSON object with sorted names, or meter.Other for the group that has no others
+	tags                      string // a JSON object with sorted names
 }
 
 // group is how much a group grows.
@@ -58,13 +55,8 @@ func groups(counts []meter.Count) []group {
 		if c.User == "" && c.Tags == "" {
 			continue
 		}
-		key := groupKey{c.Organization, c.Key, c.Metric, c.Minute.Truncate(time.Hour), userOf(c.User), objectOf(c.Tags)}
-		if c.Tags == meter.Other {
-			key.user, key.tags = "", meter.Other
-		}
-		if key.user != "" || key.tags != noTagsKept {
-			sums[key] += c.Count
-		}
+		key := groupKey{c.Organization, c.Key, c.Metric, c.Minute.Truncate(time.Hour), c.User, cmp.Or(c.Tags, noTagsKept)}
+		sums[key] += c.Count
 	}
 	all := make([]group, 0, len(sums))
 	for key, count := range sums {
@@ -77,41 +69,8 @@ func groups(counts []meter.Count) []group {
 	return all
 }
 
-// objectOf returns the tags of a header as JSON; no tags for a header that breaks a rule, which a service that reads it
-// refuses.
-func objectOf(header string) string {
-	tags, err := tag.Of(header, nil)
-	if err != nil || len(tags) == 0 {
-		return noTagsKept
-	}
-	text, err := json.Marshal(tags)
-	if err != nil {
-		return noTagsKept
-	}
-	return string(text)
-}
-
-// userOf returns the user of a group; none for what is no identifier, which services refuse.
-func userOf(user string) string {
-	if !caller.Printable(user) || screen.IDLooksLikeKey(user) {
-		return ""
-	}
-	return user
-}
-
 func (k groupKey) digest() []byte {
-	if k.tags == meter.Other {
-		return otherDigest
-	}
 	return digestOf(fmt.Sprintf("%q %s", k.user, k.tags))
-}
-
-// object returns the tags as they are stored.
-func (k groupKey) object() []byte {
-	if k.tags == meter.Other {
-		return []byte(noTagsKept)
-	}
-	return []byte(k.tags)
 }
 
 // otherDigest is the digest of the group of what an hour has no room for. No user and tags have it.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/meter/metertest"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -17,13 +18,6 @@ func grouped(organization, key string, minute time.Time, user, tags string, n in
 	return meter.Count{Count: n, Counter: meter.Counter{
 		Organization: organization, Key: key, Metric: "llm_requests", Minute: minute, User: user, Tags: tags,
 	}}
-}
-
-func apply(t *testing.T, usage *Usage, seq int64, counts ...meter.Count) {
-	t.Helper()
-	if applied, err := usage.Apply(t.Context(), meter.Batch{Writer: "w", First: seq, Last: seq, Counts: counts}); err != nil || !applied {
-		t.Fatalf("applied %v: %v", applied, err)
-	}
 }
 
 // lines are the totals of a query as text.
@@ -40,17 +34,17 @@ func lines(t *testing.T, usage *Usage, q meter.Query) (text []string) {
 	return text
 }
 
-// Counts are summed by user and tags; what has none is the rest. What no service would take is none.
+// Counts are summed by user and tags; what has none is the rest.
 func TestSumByGroup(t *testing.T) {
 	usage := NewUsage(testkit.Postgres(t, migrations.FS))
-	apply(t, usage, 1,
+	metertest.Add(t, usage,
 		grouped("acme", "k1", exportHour, "", "", 5),
-		grouped("acme", "k1", exportHour, "", "team=web", 1),
-		grouped("acme", "k1", exportHour, "", "team=web, feature=a%20b", 2),
-		grouped("acme", "k1", exportHour, "ann", "feature=a%20b,team=web", 4),
-		grouped("acme", "k1", exportHour.Add(time.Minute), "ann", "team=web,feature=a%20b", 8),
-		grouped("acme", "k1", exportHour.Add(time.Hour), "bob", "no tags at all", 16),
-		grouped("acme", "k2", exportHour, "ann\x00", meter.Other, 32),
+		grouped("acme", "k1", exportHour, "", `{"team":"web"}`, 1),
+		grouped("acme", "k1", exportHour, "", `{"feature":"a b","team":"web"}`, 2),
+		grouped("acme", "k1", exportHour, "ann", `{"feature":"a b","team":"web"}`, 4),
+		grouped("acme", "k1", exportHour.Add(time.Minute), "ann", `{"feature":"a b","team":"web"}`, 8),
+		grouped("acme", "k1", exportHour.Add(time.Hour), "bob", "", 16),
+		grouped("acme", "k2", exportHour, "", `{"team":"db"}`, 32),
 		grouped("beta", "k3", exportHour, "ann", "", 64),
 	)
 	for name, tt := range map[string]struct {
@@ -58,16 +52,16 @@ func TestSumByGroup(t *testing.T) {
 		want []string
 	}{
 		"by user": {meter.Query{Dimensions: []string{"user"}}, []string{
-			`acme k1 [""] 8`, `acme k1 ["ann"] 12`, `acme k1 ["bob"] 16`, `acme k2 ["(other)"] 32`, `beta k3 ["ann"] 64`,
+			`acme k1 [""] 8`, `acme k1 ["ann"] 12`, `acme k1 ["bob"] 16`, `acme k2 [""] 32`, `beta k3 ["ann"] 64`,
 		}},
 		"by tags": {meter.Query{Organization: "acme", Dimensions: []string{"tag.feature", "tag.team"}}, []string{
-			`acme k1 ["" ""] 21`, `acme k1 ["" "web"] 1`, `acme k1 ["a b" "web"] 14`, `acme k2 ["(other)" "(other)"] 32`,
+			`acme k1 ["" ""] 21`, `acme k1 ["" "web"] 1`, `acme k1 ["a b" "web"] 14`, `acme k2 ["" "db"] 32`,
 		}},
 		"of a user":            {meter.Query{User: "ann"}, []string{`acme k1 [] 12`, `beta k3 [] 64`}},
 		"of a tag, by user":    {meter.Query{Tags: map[string]string{"team": "web"}, Dimensions: []string{"user"}}, []string{`acme k1 [""] 3`, `acme k1 ["ann"] 12`}},
-		"of a key, by user":    {meter.Query{Key: "k2", Dimensions: []string{"user"}}, []string{`acme k2 ["(other)"] 32`}},
+		"of a key, by user":    {meter.Query{Key: "k2", Dimensions: []string{"user"}}, []string{`acme k2 [""] 32`}},
 		"of no such tag":       {meter.Query{Tags: map[string]string{"team": "x"}}, nil},
-		"by user after a page": {meter.Query{Dimensions: []string{"user"}, After: meter.Total{Organization: "acme", Key: "k1", Metric: "llm_requests", Labels: []string{"ann"}}}, []string{`acme k1 ["bob"] 16`, `acme k2 ["(other)"] 32`, `beta k3 ["ann"] 64`}},
+		"by user after a page": {meter.Query{Dimensions: []string{"user"}, After: meter.Total{Organization: "acme", Key: "k1", Metric: "llm_requests", Labels: []string{"ann"}}}, []string{`acme k1 ["bob"] 16`, `acme k2 [""] 32`, `beta k3 ["ann"] 64`}},
 		"by user and day":      {meter.Query{Organization: "beta", Period: meter.Day, Dimensions: []string{"user"}}, []string{`beta k3 ["ann"] 64`}},
 	} {
 		if diff := cmp.Diff(tt.want, lines(t, usage, tt.q)); diff != "" {
@@ -80,18 +74,16 @@ func TestSumByGroup(t *testing.T) {
 func TestGroupsAreBounded(t *testing.T) {
 	usage := NewUsage(testkit.Postgres(t, migrations.FS))
 	const users = maxGroups + 20
-	seq := int64(0)
 	for range 2 {
 		for from := 0; from < users; from += 100 {
 			var counts []meter.Count
 			for i := from; i < min(from+100, users); i++ {
 				counts = append(counts, grouped("acme", "k1", exportHour, fmt.Sprintf("user-%04d", i), "", 1))
 			}
-			seq++
-			apply(t, usage, seq, counts...)
+			metertest.Add(t, usage, counts...)
 		}
 	}
-	apply(t, usage, seq+1, grouped("beta", "k1", exportHour, "user-0000", "", 1), grouped("acme", "k1", exportHour.Add(time.Hour), "user-0000", "", 1))
+	metertest.Add(t, usage, grouped("beta", "k1", exportHour, "user-0000", "", 1), grouped("acme", "k1", exportHour.Add(time.Hour), "user-0000", "", 1))
 	check := func(when string) {
 		t.Helper()
 		got := lines(t, usage, meter.Query{Organization: "acme", Dimensions: []string{"user"}})

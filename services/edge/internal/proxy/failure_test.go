@@ -101,7 +101,7 @@ func TestEdgeEndsACall(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
 			customer := reported{httptest.NewRecorder(), func() { end(why) }}
 			err = proxy.New(transport, secret.New(token), bounds).Do(customer, r, proxy.Call{
-				Target: target, Timeout: time.Minute, Succeeded: func() func() error { return func() error { return nil } },
+				Target: target, Timeout: time.Minute,
 				Follow: func(f context.CancelCauseFunc) func() { end = f; return func() { following = false } },
 			})
 			<-ended

@@ -71,6 +71,9 @@ func request(inbound http.Header, authorization string, call Call) http.Header {
 	if call.Terms != "" {
 		h.set(caller.HeaderKeyTerms, call.Terms)
 	}
+	if call.Metric != "" {
+		h.set(caller.HeaderCountMetric, call.Metric)
+	}
 	if call.Dialect != "" {
 		h.set(product+"Dialect", call.Dialect)
 	}
@@ -79,7 +82,7 @@ func request(inbound http.Header, authorization string, call Call) http.Header {
 }
 
 // usual is how many headers most calls have.
-const usual = 8
+const usual = 9
 
 // outbound is a header under construction, whose values share an array.
 type outbound struct {

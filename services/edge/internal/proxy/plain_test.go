@@ -26,8 +26,7 @@ func servePlain(t *testing.T, upstream string) (address string, errs chan error)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		errs <- relay.Do(w, r, proxy.Call{
 			Target: target.JoinPath(r.URL.Path), Timeout: time.Minute,
-			Inject:    func(h http.Header) { h.Set("Traceparent", "of-the-edge") },
-			Succeeded: func() func() error { return func() error { return nil } },
+			Inject: func(h http.Header) { h.Set("Traceparent", "of-the-edge") },
 		})
 	}))
 	t.Cleanup(server.Close)

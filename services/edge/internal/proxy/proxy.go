@@ -3,7 +3,7 @@
 //
 // It does not use httputil.ReverseProxy: the whole (bounded) request body is read before the service is called, since
 // a service that responds earlier would make net/http close the connection during the response; headers pass by allow
-// lists only; and a response is completed only after its success is counted.
+// lists only.
 package proxy
 
 import (
@@ -22,6 +22,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bodymemory"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/secret"
@@ -68,10 +69,12 @@ type Call struct {
 	Follow func(end context.CancelCauseFunc) (done func())
 	// Inject adds the trace context to the headers of the call; it may be nil.
 	Inject func(http.Header)
-	// Succeeded is called once when the service has responded with 2xx. The response is not completed before the
-	// returned function has returned nil.
-	Succeeded func() (settled func() error)
-	// Admit and Refusal are for WebSocket connections, on which Succeeded is called for each response. Admit admits a
+	// Metric is what the service counts a success as; empty for a call that counts nothing.
+	Metric string
+	// Succeeded is called once when the service has responded with 2xx. counted reports whether the service has counted
+	// the call. Succeeded may be nil.
+	Succeeded func(counted bool)
+	// Admit and Refusal are for WebSocket connections, on which Succeeded is not called. Admit admits a
 	// request; if its error wraps a *socket.ClosedError, the connection ends with it after the responses in flight.
 	// Refusal returns the message that refuses a request, on a lane of the connection.
 	Admit   func(ctx context.Context) error
@@ -174,30 +177,16 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").
 			Wrap(errors.New("the service refused the edge's token or certificate"))
 	}
-	var settled settlement
-	if answer.StatusCode/100 == 2 {
-		settled.wait = call.Succeeded()
+	if answer.StatusCode/100 == 2 && call.Succeeded != nil {
+		call.Succeeded(answer.Header.Get(callcount.HeaderCounted) != "")
 	}
-	if err := x.pass(w, answer, clock, &settled); err != nil {
+	if err := x.pass(w, answer, clock); err != nil {
 		if ended, ok := errors.AsType[*apierr.Error](context.Cause(ctx)); ok { // by the edge, not by either side
 			err = ended
 		}
 		return fmt.Errorf("%w: %w", ErrCut, err)
 	}
 	return nil
-}
-
-// settlement waits once until a success is counted; the zero settlement has nothing to wait for.
-type settlement struct {
-	wait func() error
-	err  error
-}
-
-func (s *settlement) settle() error {
-	if s.wait != nil {
-		s.err, s.wait = s.wait(), nil
-	}
-	return s.err
 }
 
 func (x *Relay) send(ctx context.Context, r *http.Request, body *body, call Call) (*http.Response, error) {
@@ -241,19 +230,13 @@ func unseen(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// pass streams a response. The last byte of a response with a known length, and the end of a streaming one, wait
-// until the call is counted.
-func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.Timer, settled *settlement) error {
+// pass streams a response.
+func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.Timer) error {
 	clock.Reset(idle)
 	x.response(w.Header(), answer.Header)
 	left := answer.ContentLength
 	if left >= 0 {
 		w.Header().Set("Content-Length", strconv.FormatInt(left, 10))
-	}
-	if left == 0 {
-		if err := settled.settle(); err != nil {
-			return err
-		}
 	}
 	w.WriteHeader(answer.StatusCode)
 	out := piecewise{w: w, control: http.NewResponseController(w), time: x.bounds.WriteTime, flush: left < 0}
@@ -267,7 +250,7 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 		if arriving != nil && left < 0 {
 			arriving.Await() // without a buffer: a stream may be silent for long
 		}
-		ended, err := x.passPiece(out, answer.Body, &left, clock, settled)
+		ended, err := x.passPiece(out, answer.Body, clock)
 		if err != nil {
 			return err
 		}
@@ -278,19 +261,12 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 	}
 }
 
-// passPiece passes on what has arrived, and holds a buffer only for that long. left is how many bytes of the body are
-// left; negative if unknown.
-func (x *Relay) passPiece(out piecewise, body io.Reader, left *int64, clock *time.Timer, settled *settlement) (ended bool, err error) {
+// passPiece passes on what has arrived, and holds a buffer only for that long.
+func (x *Relay) passPiece(out piecewise, body io.Reader, clock *time.Timer) (ended bool, err error) {
 	buffer, _ := x.buffers.Get().(*[bufferSize]byte)
 	defer x.buffers.Put(buffer)
 	n, err := body.Read(buffer[:])
 	clock.Reset(idle)
-	*left -= int64(n)
-	if n > 0 && *left == 0 {
-		if err := settled.settle(); err != nil {
-			return true, err
-		}
-	}
 	if n > 0 {
 		if err := out.write(buffer[:n]); err != nil {
 			return true, err
@@ -298,7 +274,7 @@ func (x *Relay) passPiece(out piecewise, body io.Reader, left *int64, clock *tim
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		return true, settled.settle()
+		return true, nil
 	case err != nil:
 		return true, fmt.Errorf("read answer: %w", err)
 	}

@@ -28,9 +28,7 @@ type edge struct {
 	URL     string
 	client  *http.Client
 	counted atomic.Int64
-	// settle is what a success has to wait for.
-	settle func() error
-	errs   chan error
+	errs    chan error
 }
 
 func serve(t *testing.T, service http.Handler, change ...func(*proxy.Call)) *edge {
@@ -63,12 +61,12 @@ func relayWithin(tb testing.TB, within proxy.Bounds, upstream string, change ...
 	}
 	transport := proxy.Transport(nil)
 	relay := proxy.New(transport, secret.New(token), within)
-	e := &edge{settle: func() error { return nil }, errs: make(chan error, 64)}
+	e := &edge{errs: make(chan error, 64)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := proxy.Call{
 			Target: target, Timeout: time.Minute, Organization: "org-1", Key: "key_1",
 			Inject:    func(h http.Header) { h.Set("Traceparent", "of-the-edge") },
-			Succeeded: func() func() error { e.counted.Add(1); return e.settle },
+			Succeeded: func(bool) { e.counted.Add(1) },
 		}
 		for _, c := range change {
 			c(&call)
@@ -250,56 +248,35 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 	}
 }
 
-// The end of an answer waits for its count, whatever its form; if it can't be
-// counted, the customer doesn't get it whole.
-func TestAnswerWaitsForItsCount(t *testing.T) {
-	forms := map[string]http.HandlerFunc{
-		"known length": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all of it") },
-		"empty":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
-		"stream": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "all of it")
-			_ = http.NewResponseController(w).Flush()
-		},
-		"large": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "1000000")
-			_, _ = io.WriteString(w, strings.Repeat("x", 1e6))
-		},
-	}
-	for name, form := range forms {
+// The edge says what a success counts as, learns from the answer whether it was counted, and keeps that to itself.
+func TestReceipt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		metric, receipt   string
+		status            int
+		succeeded, counts bool
+	}{
+		"counted":           {"llm_requests", "1", 200, true, true},
+		"not counted":       {"llm_requests", "", 200, true, false},
+		"counts as nothing": {"", "", 200, true, false},
+		"refused":           {"llm_requests", "", 429, false, false},
+	} {
 		t.Run(name, func(t *testing.T) {
-			e := serve(t, form)
-			counted := make(chan struct{})
-			e.settle = func() error { <-counted; return nil }
-			whole := make(chan error, 1)
-			go func() {
-				answer, err := e.client.Post(e.URL, "application/json", strings.NewReader("{}"))
-				if err == nil {
-					_, err = io.ReadAll(answer.Body)
-					_ = answer.Body.Close()
+			var succeeded, counts bool
+			var got string
+			e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				got = r.Header.Get("X-Count-Metric")
+				if tt.receipt != "" {
+					w.Header().Set("X-Counted", tt.receipt)
 				}
-				whole <- err
-			}()
-			for e.counted.Load() == 0 {
-				time.Sleep(time.Millisecond)
-			}
-			select {
-			case err := <-whole:
-				t.Fatalf("complete before it was counted: %v", err)
-			case <-time.After(20 * time.Millisecond): // can only miss a failure, not make one up
-			}
-			close(counted)
-			if err := <-whole; err != nil {
-				t.Errorf("answer: %v", err)
-			}
-
-			e.settle = func() error { return errors.New("disk full") }
-			answer, err := e.client.Post(e.URL, "application/json", strings.NewReader("{}"))
-			if err == nil {
-				_, err = io.ReadAll(answer.Body)
-				_ = answer.Body.Close()
-			}
-			if err == nil {
-				t.Error("the customer got a whole answer that was never counted")
+				w.WriteHeader(tt.status)
+			}), func(c *proxy.Call) {
+				c.Metric = tt.metric
+				c.Succeeded = func(counted bool) { succeeded, counts = true, counted }
+			})
+			answer := e.post(t, strings.NewReader("{}"), http.Header{"X-Count-Metric": {"of_the_customer"}})
+			if got != tt.metric || succeeded != tt.succeeded || counts != tt.counts || answer.Header.Get("X-Counted") != "" {
+				t.Errorf("sent as %q, succeeded %t, counted %t, the customer gets %v; want %q, %t, %t and no receipt",
+					got, succeeded, counts, answer.Header, tt.metric, tt.succeeded, tt.counts)
 			}
 		})
 	}

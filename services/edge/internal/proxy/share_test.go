@@ -33,7 +33,6 @@ func shared(t *testing.T, within proxy.Bounds, service http.HandlerFunc) (base s
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := relay.Do(w, r, proxy.Call{
 			Target: target, Timeout: time.Minute, Organization: r.Header.Get("X-Test-Organization"), Key: "key_1",
-			Succeeded: func() func() error { return func() error { return nil } },
 		})
 		if err != nil {
 			w.Header().Set("Retry-After", fmt.Sprint(apierr.From(err).RetryAfterSeconds()))

@@ -32,7 +32,8 @@ type Session struct {
 }
 
 // Sockets relays WebSocket connections. Messages pass as they are, piece by piece. The edge reads their beginnings: each
-// request is admitted, and each response counted, as a call of its own. Safe for concurrent use.
+// request is admitted as a call of its own. The service counts the responses that it completes; the edge sees from the
+// events which ones these are. Safe for concurrent use.
 type Sockets struct {
 	client        *http.Client
 	authorization secret.Value
@@ -188,7 +189,7 @@ func (t *tunnel) refuse(h head, e *apierr.Error) error {
 	return nil
 }
 
-// down passes an event on, once the response that it completes is counted.
+// down passes an event on.
 func (t *tunnel) down(message io.Reader) error {
 	text, err := beginning(message)
 	if err != nil {
@@ -196,9 +197,6 @@ func (t *tunnel) down(message io.Reader) error {
 	}
 	h := readHead(text)
 	if h.counts() {
-		if err := t.call.Succeeded()(); err != nil {
-			return errors.Join(socket.ErrBroken, err)
-		}
 		t.counted++
 	}
 	err = t.customer.Pass(text, message)

@@ -2,13 +2,11 @@ package proxy_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,14 +26,12 @@ type tunnelled struct {
 	services chan *websocket.Conn
 	sessions chan proxy.Session
 	drain    *socket.Drain
-	counted  atomic.Int64
 	// headers are those of the last upgrade at the service; refuse answers it instead, unless zero.
 	mu      sync.Mutex
 	headers http.Header
 	refuse  int
 	admit   func() error
 	terms   string
-	settle  func() error
 	end     context.CancelCauseFunc
 }
 
@@ -43,7 +39,7 @@ func newTunnel(t *testing.T) *tunnelled {
 	t.Helper()
 	x := &tunnelled{
 		services: make(chan *websocket.Conn, 1), sessions: make(chan proxy.Session, 1), drain: socket.NewDrain(),
-		client: &http.Client{Transport: &http.Transport{}}, admit: func() error { return nil }, settle: func() error { return nil },
+		client: &http.Client{Transport: &http.Transport{}}, admit: func() error { return nil },
 	}
 	var handlers sync.WaitGroup
 	ended := make(chan struct{})
@@ -99,9 +95,8 @@ func newTunnel(t *testing.T) *tunnelled {
 func (x *tunnelled) call(target *url.URL) proxy.Call {
 	return proxy.Call{
 		Target: target, Timeout: 10 * time.Second, Organization: "org-1", Key: "key_1", Terms: x.terms, Dialect: "openai",
-		Follow:    func(end context.CancelCauseFunc) func() { x.end = end; return func() {} },
-		Succeeded: func() func() error { x.counted.Add(1); return x.settle },
-		Admit:     func(context.Context) error { return x.admit() },
+		Follow: func(end context.CancelCauseFunc) func() { x.end = end; return func() {} },
+		Admit:  func(context.Context) error { return x.admit() },
 		Refusal: func(e *apierr.Error, stream string) []byte {
 			return []byte(`{"refused":"` + string(e.Reason) + " " + stream + `"}`)
 		},
@@ -179,20 +174,17 @@ func TestTunnel(t *testing.T) {
 			t.Fatalf("the service got %d bytes, want %d", len(got), len(text))
 		}
 	}
-	for _, tt := range []struct {
-		text    string
-		counted int64
-	}{
-		{`{"type":"response.created","sequence_number":0,"response":{}}`, 0},
-		{completed, 1},
-		{`{"type":"response.incomplete","sequence_number":3,"response":{"output":"` + strings.Repeat("x", 3<<20) + `"}}`, 2},
-		{`{"type":"response.failed","sequence_number":3,"response":{}}`, 2},
-		{`{"type":"response.completed","sequence_number":1,"generate":false,"response":{}}`, 2},
-		{`{"type":"error","status":400}`, 2},
+	for _, text := range []string{
+		`{"type":"response.created","sequence_number":0,"response":{}}`,
+		completed,
+		`{"type":"response.incomplete","sequence_number":3,"response":{"output":"` + strings.Repeat("x", 3<<20) + `"}}`,
+		`{"type":"response.failed","sequence_number":3,"response":{}}`,
+		`{"type":"response.completed","sequence_number":1,"generate":false,"response":{}}`,
+		`{"type":"error","status":400}`,
 	} {
-		write(t, service, tt.text)
-		if got := receive(t, customer); got != tt.text || x.counted.Load() != tt.counted {
-			t.Errorf("the customer got %d bytes, want %d; %d counted, want %d", len(got), len(tt.text), x.counted.Load(), tt.counted)
+		write(t, service, text)
+		if got := receive(t, customer); got != text {
+			t.Errorf("the customer got %d bytes, want %d", len(got), len(text))
 		}
 	}
 	_ = customer.Close(websocket.StatusNormalClosure, "bye")
@@ -306,17 +298,6 @@ func TestTunnelDrains(t *testing.T) {
 	}
 	if _, status, _ := x.dial(t); status != http.StatusServiceUnavailable {
 		t.Errorf("a new connection: %d", status)
-	}
-}
-
-// A response that can't be counted doesn't reach the customer.
-func TestTunnelThatCannotCount(t *testing.T) {
-	x := newTunnel(t)
-	customer, service := x.open(t)
-	x.settle = func() error { return errors.New("no disk") }
-	write(t, service, completed)
-	if got := code(t, customer); got != websocket.StatusInternalError {
-		t.Errorf("closed with %d, want 1011", got)
 	}
 }
 

@@ -55,8 +55,8 @@ func TestTunnelWithOtherTerms(t *testing.T) {
 			}
 			if inFlight {
 				write(t, service, completed)
-				if got := receive(t, customer); got != completed || x.counted.Load() != 1 {
-					t.Errorf("the response in flight: %s, %d counted", got, x.counted.Load())
+				if got := receive(t, customer); got != completed {
+					t.Errorf("the response in flight: %s", got)
 				}
 			}
 			if a, b := code(t, customer), code(t, service); a != 1012 || b != 1012 {

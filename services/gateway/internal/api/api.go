@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	countsv1 "switchyard.dev/gen/go/switchyard/counts/v1"
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/custody/exposure"
 	"switchyard.dev/services/gateway/internal/governance/approval"
@@ -49,9 +50,11 @@ type Dependencies struct {
 	Engine   Engine
 	Policies Policies
 	Usage    ledger.Feed
-	Spend    spend.Store
-	Answers  Purger
-	Byok     CredentialManager
+	// Counts are the calls that customers are billed for.
+	Counts  CallCounts
+	Spend   spend.Store
+	Answers Purger
+	Byok    CredentialManager
 	// Traces reads what was recorded of requests.
 	Traces Archive
 	Prober Prober
@@ -136,6 +139,7 @@ func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Depende
 	gatewayv1.RegisterToolServerServiceServer(r, &toolServer{Tools: deps.Tools})
 	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: deps.Traces, inferences: inferences})
 	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: deps.Trust})
+	countsv1.RegisterCallCountServiceServer(r, &callCountServer{counts: deps.Counts})
 	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: deps.Usage, spend: deps.Spend})
 }
 
@@ -158,6 +162,7 @@ func transcode(ctx context.Context, server *rpc.Server) error {
 		gatewayv1.RegisterToolServerServiceHandlerClient(ctx, mux, gatewayv1.NewToolServerServiceClient(local)),
 		gatewayv1.RegisterTraceServiceHandlerClient(ctx, mux, gatewayv1.NewTraceServiceClient(local)),
 		gatewayv1.RegisterTrustServiceHandlerClient(ctx, mux, gatewayv1.NewTrustServiceClient(local)),
+		countsv1.RegisterCallCountServiceHandlerClient(ctx, mux, countsv1.NewCallCountServiceClient(local)),
 		gatewayv1.RegisterUsageServiceHandlerClient(ctx, mux, gatewayv1.NewUsageServiceClient(local)),
 	)
 }

@@ -41,6 +41,7 @@ import (
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bodymemory"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/pgdb"
@@ -137,7 +138,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 	files, jobs := b.openBatches(tb, log, keepsFiles)
 	if err := api.Register(tb.Context(), server, api.Dependencies{
 		Files: files, BatchJobs: jobs,
-		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Spend: postgres.NewSpend(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
+		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Spend: postgres.NewSpend(b.pool), Counts: countfeed.NewPager(postgres.NewCounts(b.pool), log), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
 		Organizations: b.organizations, Runs: b.runs, MostDepth: func() int { return 2 }, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Expressions: expressions(tb), Trust: postgres.NewTrust(b.control), Tools: b.tools,
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/platform/callcount/countfeed"
 )
 
 // recorder calls each registered method with an empty request.
@@ -53,10 +54,16 @@ func (r *recorder) note(desc *grpc.ServiceDesc, method string, err error) {
 // No method of the contract is unimplemented.
 func TestEveryMethodIsServed(t *testing.T) {
 	r := &recorder{t: t}
-	register(r, &inferenceServer{}, Dependencies{Approvals: noApprovals{}, Prober: noProber{}, Traces: noArchive{}, Byok: noByok{}, Organizations: noOrganizations{}, Runs: noRuns{}, Policies: noPolicies{}, Steering: noSteering{}, Catalog: noCatalog{}, Status: noStatus{}, Reconciler: noReconciler{}, Prices: noPrices, Usage: noUsage{}, Exposure: noExposure{}, Audit: noAudit{}, Canonical: func(string) (string, bool) { return "", false }})
-	if r.unimplemented != nil || r.served != 86 {
+	register(r, &inferenceServer{}, Dependencies{Approvals: noApprovals{}, Prober: noProber{}, Traces: noArchive{}, Byok: noByok{}, Organizations: noOrganizations{}, Runs: noRuns{}, Policies: noPolicies{}, Steering: noSteering{}, Catalog: noCatalog{}, Status: noStatus{}, Reconciler: noReconciler{}, Prices: noPrices, Usage: noUsage{}, Counts: noCounts{}, Exposure: noExposure{}, Audit: noAudit{}, Canonical: func(string) (string, bool) { return "", false }})
+	if r.unimplemented != nil || r.served != 87 {
 		t.Errorf("%d served, unimplemented: %v", r.served, r.unimplemented)
 	}
+}
+
+type noCounts struct{ CallCounts }
+
+func (noCounts) List(context.Context, string, int) ([]countfeed.Sum, string, error) {
+	return nil, "", errors.New("none")
 }
 
 type noOrganizations struct{ Organizations }

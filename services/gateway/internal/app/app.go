@@ -34,6 +34,7 @@ import (
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/bodymemory"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
@@ -261,12 +262,12 @@ func startServers(
 	if err != nil {
 		return err
 	}
-	server, err := newServer(s, cfg, bodies)
+	server, err := newServer(s, cfg, bodies, p.ledger)
 	if err != nil {
 		return err
 	}
 	if err := api.Register(ctx, server, api.Dependencies{
-		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Spend: postgres.NewSpend(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
+		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Spend: postgres.NewSpend(stores.pool), Counts: startCounts(s, stores), Answers: erasure{p.answers, p.traces, p.batches},
 		Organizations: g.organizations, Runs: g.runs, MostDepth: p.fleets.mostDepth, Calls: g.admission,
 		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control), Expressions: t.expressions, Tools: t.api(), ToolFace: t.face(s, cfg),
@@ -311,10 +312,10 @@ func newBodies(s *service.Service, cfg Config) (*bodymemory.Budget, error) {
 	return bodies, bodies.Measure(s.Meter)
 }
 
-func newServer(s *service.Service, cfg Config, bodies *bodymemory.Budget) (*rpc.Server, error) {
+func newServer(s *service.Service, cfg Config, bodies *bodymemory.Budget, counts callcount.Recorder) (*rpc.Server, error) {
 	return s.NewServer(cfg.access(), rpc.Options{
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage,
-		MaxBody: maxBody, Bodies: bodies, UnaryTimeout: cfg.TotalTimeout + settleTime,
+		MaxBody: maxBody, Bodies: bodies, UnaryTimeout: cfg.TotalTimeout + settleTime, Counts: counts,
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/service"
 )
@@ -60,4 +61,12 @@ func startLedger(ctx context.Context, s *service.Service, cfg Config, stores sto
 			return nil
 		}))
 	return writer, err
+}
+
+// startCounts returns the counts of customers' calls, which the ledger's writer records, and starts the deletion of old
+// ones.
+func startCounts(s *service.Service, stores stores) *countfeed.Pager {
+	counts := countfeed.NewPager(postgres.NewCounts(stores.pool), s.Log)
+	s.Runner.Go("counts of calls", counts.Run)
+	return counts
 }

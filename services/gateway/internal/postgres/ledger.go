@@ -13,17 +13,27 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/callcount"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/pgdb"
 )
 
-// Ledger stores ledger entries.
+// Ledger stores ledger entries and counts of calls.
 type Ledger struct {
 	pool     *pgxpool.Pool
 	patience time.Duration // bounds the wait of List for transactions in progress
+	counts   *countfeed.Feed
 }
 
 // NewLedger returns the ledger of a database.
-func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool, 250 * time.Millisecond} }
+func NewLedger(pool *pgxpool.Pool) *Ledger {
+	return &Ledger{pool: pool, patience: 250 * time.Millisecond, counts: NewCounts(pool)}
+}
+
+// NewCounts returns the counts of calls in a database, with those of the ledger's entries.
+func NewCounts(pool *pgxpool.Pool) *countfeed.Feed {
+	return countfeed.New(pool, func(ctx context.Context) error { return awaitEntries(ctx, pool) })
+}
 
 // entryWrites names the appends of entries that writers announce.
 const entryWrites = "ledger entries"
@@ -44,6 +54,14 @@ func awaitEntries(ctx context.Context, pool *pgxpool.Pool) error {
 func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 	if err := l.copy(ctx, entries); err != nil {
 		return fmt.Errorf("append %d ledger entries: %w", len(entries), classify(err))
+	}
+	return nil
+}
+
+// Count implements ledger.Store.
+func (l *Ledger) Count(ctx context.Context, counts []callcount.Count) error {
+	if err := l.counts.Record(ctx, counts); err != nil {
+		return classify(err)
 	}
 	return nil
 }
@@ -83,15 +101,22 @@ type copier interface {
 
 // copyEntries adds entries, of which none may be stored already.
 func copyEntries(ctx context.Context, to copier, entries []ledger.Entry) error {
-	columns := entryColumns
+	columns := slices.Clip(entryColumns)
 	withReport := slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.Reported != nil })
 	if withReport {
-		columns = append(slices.Clip(columns), columnReported)
+		columns = append(columns, columnReported)
+	}
+	withMetric := slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.CountMetric != "" })
+	if withMetric {
+		columns = append(columns, columnMetric)
 	}
 	_, err := to.CopyFrom(ctx, pgx.Identifier{"ledger_entry"}, columns, pgx.CopyFromSlice(len(entries), func(i int) ([]any, error) {
 		row := entryRow(&entries[i])
 		if withReport {
 			row = append(row, entries[i].ReportedByColumn())
+		}
+		if withMetric {
+			row = append(row, entries[i].CountMetric)
 		}
 		return row, nil
 	}))
@@ -109,8 +134,12 @@ func tagsJSON(tags map[string]string) any {
 	return tags
 }
 
-// columnReported is copied only for batches with an entry whose vendor reported more than is billed, which is rare.
-const columnReported = "reported_usage"
+// The columns that are copied only for batches with an entry that needs them: one whose vendor reported more than is
+// billed, and one whose call counts for a customer.
+const (
+	columnReported = "reported_usage"
+	columnMetric   = "count_metric"
+)
 
 // entryColumns are the columns of an entryRow.
 var entryColumns = func() []string {

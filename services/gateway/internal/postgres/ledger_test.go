@@ -15,6 +15,8 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/callcount"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -182,5 +184,51 @@ func TestReleaseBefore(t *testing.T) {
 		1, 0, 0, 1, 0, 0, 'reported', 0, '', 'completed', now(), now())`)
 	if err != nil || count(t, pool) != 1 {
 		t.Errorf("%v, %d rows", err, count(t, pool))
+	}
+}
+
+// Entries count the calls that they are of, once, however often they are appended; other calls count beside them.
+func TestCountsOfCalls(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	of := func(metric, user string) ledger.Entry {
+		e := entry()
+		e.Organization, e.Key, e.User, e.Tags, e.CountMetric = "acme", "key_1", user, nil, metric
+		e.EndedAt = time.Date(2026, 11, 30, 10, 20, 30, 0, time.UTC)
+		return e
+	}
+	group := []ledger.Entry{of("llm_requests", ""), of("llm_requests", ""), of("", ""), of("llm_requests", "ann"), of("tool_requests", "")}
+	alone := callcount.Count{
+		ID: uuid.New(), Organization: "acme", Key: "key_1", Metric: "llm_requests", Tags: map[string]string{"team": "web"}, At: group[0].EndedAt,
+	}
+	for range 2 {
+		if err := store.Append(t.Context(), group); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Count(t.Context(), []callcount.Count{alone}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Append(t.Context(), append(group, of("llm_requests", "ann"))); err != nil {
+		t.Fatal(err)
+	}
+	page, err := NewCounts(pool).List(t.Context(), countfeed.Position{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int64)
+	for _, s := range page.Sums {
+		if s.Organization != "acme" || s.Key != "key_1" || !s.Minute.Equal(alone.At.Truncate(time.Minute)) {
+			t.Errorf("%+v", s)
+		}
+		got[s.Metric+" "+s.User+s.Tags["team"]] += s.Calls
+	}
+	if diff := cmp.Diff(map[string]int64{"llm_requests ": 2, "llm_requests ann": 2, "tool_requests ": 1, "llm_requests web": 1}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	bad := alone
+	bad.ID, bad.Organization = uuid.New(), ""
+	if err := store.Count(t.Context(), []callcount.Count{bad}); err == nil || errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("a count of no organization: %v, want it refused for good", err)
 	}
 }

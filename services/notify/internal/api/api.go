@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 
+	countsv1 "switchyard.dev/gen/go/switchyard/counts/v1"
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/send"
@@ -41,20 +42,24 @@ type Services struct {
 	Logs    SendLogs
 	Inboxes Inboxes
 	Feed    Feed
+	// CallCounts are the counts of the calls that customers are billed for.
+	CallCounts CallCounts
 	// Push is nil while web push is off.
 	Push PushDevices
 }
 
-// Register adds the three services of the contract to both faces of server.
+// Register adds the services of the contract to both faces of server.
 func Register(ctx context.Context, server *rpc.Server, s Services) error {
 	mux, local := server.Mux(), server.Local()
 	notifyv1.RegisterNotifyServiceServer(server, &notifyServer{sender: s.Sender, logs: s.Logs})
+	countsv1.RegisterCallCountServiceServer(server, &callCountServer{counts: s.CallCounts})
 	inboxes := &inboxServer{inboxes: s.Inboxes, feed: s.Feed}
 	notifyv1.RegisterInboxServiceServer(server, inboxes)
 	server.Handle(http.MethodGet, streamPath, streamMethod, streamHandler(server, inboxes))
 	err := errors.Join(
 		notifyv1.RegisterNotifyServiceHandlerClient(ctx, mux, notifyv1.NewNotifyServiceClient(local)),
 		notifyv1.RegisterInboxServiceHandlerClient(ctx, mux, notifyv1.NewInboxServiceClient(local)),
+		countsv1.RegisterCallCountServiceHandlerClient(ctx, mux, countsv1.NewCallCountServiceClient(local)),
 		registerPush(ctx, server, s.Push),
 	)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	countsv1 "switchyard.dev/gen/go/switchyard/counts/v1"
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
@@ -25,6 +26,7 @@ func services() []protoreflect.ServiceDescriptor {
 		notifyv1.File_switchyard_notify_v1_notify_proto.Services().ByName("NotifyService"),
 		notifyv1.File_switchyard_notify_v1_inbox_proto.Services().ByName("InboxService"),
 		notifyv1.File_switchyard_notify_v1_push_proto.Services().ByName("PushService"),
+		countsv1.File_switchyard_counts_v1_call_counts_proto.Services().ByName("CallCountService"),
 	}
 }
 
@@ -105,14 +107,14 @@ func TestLimitOfNone(t *testing.T) {
 			}
 			path := strings.ReplaceAll(route.Path, "{notification_id}", uuid.NewString())
 			for _, value := range []string{"0", "00", "-0", ""} {
-				b.do(t, route.Verb, path+"?limit="+value, "").refused(t, 400, "limit")
+				b.do(t, route.Verb, path+"?limit="+value, "", "Authorization", "Bearer ops").refused(t, 400, "limit")
 			}
 			if lists++; route.Verb != "GET" {
 				t.Errorf("%s %s has a limit in its body, which this test does not try", route.Verb, route.Path)
 			}
 		}
 	}
-	if lists != 5 {
-		t.Errorf("%d lists, want 5", lists)
+	if lists != 6 {
+		t.Errorf("%d lists, want 6", lists)
 	}
 }

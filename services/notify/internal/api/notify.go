@@ -35,6 +35,7 @@ func (s *notifyServer) Notify(ctx context.Context, in *notifyv1.NotifyRequest) (
 	if err != nil {
 		return nil, err
 	}
+	request.Count = takeCount(ctx)
 	receipt, err := s.sender.Accept(ctx, request)
 	if err != nil {
 		return nil, err

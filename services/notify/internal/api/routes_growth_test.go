@@ -12,7 +12,7 @@ import (
 func TestRoutesGrowsLinearly(t *testing.T) {
 	b := setup(t, withWebPush)
 	growth.Face{
-		Handler: b.server.Handler(), Header: http.Header{"Authorization": {"Bearer svc"}, "X-Organization-Id": {"acme"}},
+		Handler: b.server.Handler(), Header: http.Header{"Authorization": {"Bearer ops"}, "X-Organization-Id": {"acme"}},
 		Methods: b.server.Served(), Streams: []string{"GET /v1/notifications/stream"},
 		Bodies: map[string]string{
 			"POST /v1/notify": `{"channels":["in_app"],"subject":"Order 7","message":"It is on its way.","target":{"user_id":"bob"},"data":{"a":1}}`,
@@ -27,7 +27,7 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 
 func TestCallsGrowsLinearly(t *testing.T) {
 	b := setup(t, withWebPush)
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer svc", "x-organization-id", "acme")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer ops", "x-organization-id", "acme")
 	growth.Calls{
 		Conn: b.conn, Methods: growth.MethodsOf(b.server.Served()),
 	}.Linear(ctx, t, 1<<20-8, 64<<20)

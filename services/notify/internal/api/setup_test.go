@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/seal"
@@ -58,8 +59,13 @@ func setup(t *testing.T, options ...option) *bench {
 	b := &bench{pool: testkit.Postgres(t, migrations.FS), log: &testkit.Buffer{}}
 	outbox, inboxes := postgres.NewOutbox(b.pool), postgres.NewInboxes(b.pool)
 	b.feed = inbox.NewFeed(inboxes, 100, slog.New(slog.DiscardHandler))
-	b.run(t)
-	services := api.Services{Logs: outbox, Inboxes: inboxes.Announce(b.feed.Notify), Feed: b.feed}
+	counts := countfeed.New(b.pool, nil)
+	recorder := countfeed.NewRecorder(counts)
+	run(t, b.feed.Run, recorder.Run)
+	services := api.Services{
+		Logs: outbox, Inboxes: inboxes.Announce(b.feed.Notify), Feed: b.feed,
+		CallCounts: countfeed.NewPager(counts, slog.New(slog.DiscardHandler)),
+	}
 	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "notify")
 	if err != nil {
 		t.Fatal(err)
@@ -76,11 +82,12 @@ func setup(t *testing.T, options ...option) *bench {
 		Log:    slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Tokens: testkit.Tokens(t,
-			testkit.Token{Name: "edge", Role: caller.RoleService, Text: "svc"},
+			testkit.Token{Name: caller.NameEdge, Role: caller.RoleService, Text: "svc"},
+			testkit.Token{Name: "product", Role: caller.RoleService, Text: "prd"},
 			testkit.Token{Name: "desk", Role: caller.RoleSupport, Text: "sup"},
 			testkit.Token{Name: "olga", Role: caller.RoleOperator, Text: "ops"}),
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: apierr.NewPlain, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
+		ErrorBody: apierr.NewPlain, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second, Counts: recorder,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,12 +104,14 @@ func setup(t *testing.T, options ...option) *bench {
 	return b
 }
 
-// run keeps the feed going, which looks for changes without a notice.
-func (b *bench) run(t *testing.T) {
+// run runs parts of the service until the test ends.
+func run(t *testing.T, parts ...func(context.Context) error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = b.feed.Run(ctx) })
+	for _, part := range parts {
+		wg.Go(func() { _ = part(ctx) })
+	}
 	t.Cleanup(func() {
 		stop()
 		wg.Wait()

@@ -48,7 +48,7 @@ var valid = map[protoreflect.FullName]proto.Message{
 // call sends a request to a method over gRPC and gives its error.
 func (b *bench) call(t *testing.T, name string, method protoreflect.MethodDescriptor) error {
 	t.Helper()
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer svc", "x-organization-id", "acme")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer ops", "x-organization-id", "acme")
 	request, ok := valid[method.Input().FullName()]
 	if !ok {
 		request = message(t, method.Input().FullName())

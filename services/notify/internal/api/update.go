@@ -19,6 +19,7 @@ func (s *notifyServer) UpdateSend(ctx context.Context, in *notifyv1.UpdateSendRe
 	if err != nil {
 		return nil, err
 	}
+	request.Count = takeCount(ctx)
 	receipt, err := s.sender.Update(ctx, request)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/notify/internal/upkeep"
 	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/houseevent/outbox"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
@@ -68,7 +69,7 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 		return fmt.Errorf("events: %w", err)
 	}
 	domain := startDomain(s, cfg, stores, box, channels)
-	if err := startServers(ctx, s, cfg, domain); err != nil {
+	if err := startServers(ctx, s, cfg, stores, domain); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
 	s.Runner.OnDrain("dispatch", channels.drain) // After the faces, so that nothing is accepted meanwhile.
@@ -136,14 +137,27 @@ func startDomain(s *service.Service, cfg Config, stores stores, box *seal.Box, c
 	return domain
 }
 
+// startCounts starts the recorder of calls whose record doesn't store their count, and the pager of all counts. Both
+// run until the faces have drained.
+func startCounts(s *service.Service, stores stores) (*countfeed.Recorder, *countfeed.Pager) {
+	counts := countfeed.New(stores.pool, nil)
+	recorder, pager := countfeed.NewRecorder(counts), countfeed.NewPager(counts, s.Log)
+	s.Runner.Go("recorder of call counts", recorder.Run)
+	s.Runner.Go("pager of call counts", pager.Run)
+	return recorder, pager
+}
+
 // startServers registers and starts both faces, and the demo page if it is enabled.
-func startServers(ctx context.Context, s *service.Service, cfg Config, domain api.Services) error {
+func startServers(ctx context.Context, s *service.Service, cfg Config, stores stores, domain api.Services) error {
+	recorder, pager := startCounts(s, stores)
 	server, err := s.NewServer(cfg.access(), rpc.Options{
-		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, ErrorBody: apierr.NewPlain, MaxBody: maxBody, UnaryTimeout: unaryTimeout,
+		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, ErrorBody: apierr.NewPlain,
+		MaxBody: maxBody, UnaryTimeout: unaryTimeout, Counts: recorder,
 	})
 	if err != nil {
 		return err
 	}
+	domain.CallCounts = pager
 	if err := api.Register(ctx, server, domain); err != nil {
 		return err
 	}

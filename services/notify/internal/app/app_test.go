@@ -15,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/notify/migrations"
+	"switchyard.dev/services/platform/callcount"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -85,6 +87,15 @@ func TestServe(t *testing.T) {
 		if status, body := get(t, client, base+path); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("GET %s: %d %s, want 200 with %s", path, status, body, want)
 		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/notifications?organization_id=acme", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set(caller.HeaderOrganization, "acme")
+	request.Header.Set(caller.HeaderCountMetric, "inbox_reads")
+	if status, body, header := testkit.Do(t, client, request); status != http.StatusOK || header.Get(callcount.HeaderCounted) != "1" {
+		t.Errorf("a call to be counted: %d %v %s, want 200 with a receipt", status, header, body)
 	}
 	stop()
 	if err := <-done; err != nil {

@@ -25,7 +25,7 @@ func NewOutbox(pool *pgxpool.Pool) *Outbox { return &Outbox{pool: pool} }
 // Accept commits a notification, its idempotency key and the work of its channels in one transaction. It locks the
 // key first, then the inbox.
 func (s *Outbox) Accept(ctx context.Context, a send.Accepted) (receipt send.Receipt, err error) {
-	err = change(ctx, s.pool, "store notification", func(db *dbsql.Queries) error {
+	err = changeCounted(ctx, s.pool, "store notification", a.Count, func(db *dbsql.Queries) error {
 		err := db.InsertNotification(ctx, dbsql.InsertNotificationParams{
 			ID: a.ID, OrganizationID: a.Message.Organization, Target: a.Kept,
 		})
@@ -109,7 +109,8 @@ func claimKey(ctx context.Context, db *dbsql.Queries, a send.Accepted) (bool, er
 	return rows > 0, nil
 }
 
-// replay returns the receipt of the request that used the key first.
+// replay returns the receipt of the request that used the key first. It adds the count of the repeat, whose own
+// transaction was rolled back.
 func (s *Outbox) replay(ctx context.Context, a send.Accepted) (send.Receipt, error) {
 	first, err := dbsql.New(s.pool).IdempotencyKey(ctx, dbsql.IdempotencyKeyParams{
 		OrganizationID: a.Message.Organization, Key: a.IdempotencyKey,
@@ -122,10 +123,13 @@ func (s *Outbox) replay(ctx context.Context, a send.Accepted) (send.Receipt, err
 	}
 	receipt := send.Receipt{ID: first.NotificationID, Replayed: true}
 	row, err := dbsql.New(s.pool).UpdateNumber(ctx, receipt.ID)
-	if err == nil && row.UpdateNumber != nil {
+	if err != nil {
+		return send.Receipt{}, failure("read update", err)
+	}
+	if row.UpdateNumber != nil {
 		receipt.Number = int(*row.UpdateNumber)
 	}
-	return receipt, failure("read update", err)
+	return receipt, failure("count repeat", addCount(ctx, s.pool, a.Count))
 }
 
 // deliver stores an in-app record, counts it, and logs the channel as delivered.

@@ -37,7 +37,7 @@ func (s *Outbox) Kept(ctx context.Context, organization string, id uuid.UUID) (k
 // so that no result of them is settled meanwhile.
 func (s *Outbox) Update(ctx context.Context, a send.Accepted) (receipt send.Receipt, err error) {
 	receipt.ID = a.ID
-	err = change(ctx, s.pool, "store update", func(db *dbsql.Queries) error {
+	err = changeCounted(ctx, s.pool, "store update", a.Count, func(db *dbsql.Queries) error {
 		earlier, err := lockUpdated(ctx, db, a.Message)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // ReasonKeyReused means that an idempotency key was used with another request.
@@ -33,6 +34,8 @@ type Request struct {
 	IdempotencyKey string
 	// Fingerprint distinguishes two requests with the same key.
 	Fingerprint [sha256.Size]byte
+	// Count is the call's count; nil for a call that counts nothing.
+	Count *callcount.Count
 }
 
 // Accepted is a request with an id and its work.
@@ -64,7 +67,7 @@ type Receipt struct {
 // Outbox stores accepted requests.
 type Outbox interface {
 	// Accept commits a, all or nothing. If its idempotency key was used before, it returns that request's receipt, or
-	// ErrKeyReused if that request was another one.
+	// ErrKeyReused if that request was another one. Unless it fails, it stores the count as well.
 	Accept(ctx context.Context, a Accepted) (Receipt, error)
 }
 

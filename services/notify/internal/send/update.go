@@ -51,7 +51,8 @@ type Updates interface {
 	Kept(ctx context.Context, organization string, id uuid.UUID) (Kept, error)
 	// Update commits a, an update of a.Message.Updates, all or nothing. Messages of the notification that nothing is
 	// being sent of end unsent. If its idempotency key was used before, it returns that request's receipt, or ErrKeyReused
-	// if that request was another one. It returns ErrNotFound or ErrTooManyUpdates.
+	// if that request was another one. It returns ErrNotFound or ErrTooManyUpdates. Unless it fails, it stores the count as
+	// well.
 	Update(ctx context.Context, a Accepted) (Receipt, error)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	countsv1 "switchyard.dev/gen/go/switchyard/counts/v1"
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/webhook-egress/internal/signing"
@@ -23,6 +24,7 @@ type Domain struct {
 	House        House
 	Replayer     Replayer
 	Circuits     Circuits
+	CallCounts   CallCounts
 	Keys         *signing.KeySet
 	Organization string
 }
@@ -31,6 +33,7 @@ type Domain struct {
 func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	whom := tenant(d.Organization)
 	delivering := &deliveries{tenant: whom, deliverer: d.Deliverer}
+	countsv1.RegisterCallCountServiceServer(server, &callCountServer{counts: d.CallCounts})
 	webhooksv1.RegisterCircuitServiceServer(server, &circuits{tenant: whom, circuits: d.Circuits})
 	webhooksv1.RegisterDeliveryServiceServer(server, delivering)
 	webhooksv1.RegisterEndpointServiceServer(server, &endpoints{tenant: whom, registry: d.Registry})
@@ -41,6 +44,7 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	webhooksv1.RegisterSigningKeyServiceServer(server, &signingKeys{keys: d.Keys})
 	mux, local := server.Mux(), server.Local()
 	for _, err := range []error{
+		countsv1.RegisterCallCountServiceHandlerClient(ctx, mux, countsv1.NewCallCountServiceClient(local)),
 		webhooksv1.RegisterCircuitServiceHandlerClient(ctx, mux, webhooksv1.NewCircuitServiceClient(local)),
 		webhooksv1.RegisterDeliveryServiceHandlerClient(ctx, mux, webhooksv1.NewDeliveryServiceClient(local)),
 		webhooksv1.RegisterEndpointServiceHandlerClient(ctx, mux, webhooksv1.NewEndpointServiceClient(local)),
@@ -62,6 +66,7 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 // Files returns the contract's files that declare services.
 func Files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
+		countsv1.File_switchyard_counts_v1_call_counts_proto,
 		webhooksv1.File_switchyard_webhooks_v1_circuits_proto,
 		webhooksv1.File_switchyard_webhooks_v1_deliveries_proto,
 		webhooksv1.File_switchyard_webhooks_v1_endpoints_proto,

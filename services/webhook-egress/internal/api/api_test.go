@@ -42,7 +42,7 @@ func newServer(t *testing.T, d *domain) *rpc.Server {
 	}
 	if err := api.Register(t.Context(), server, api.Domain{
 		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, House: house{d}, Types: types(t), Replayer: replayer{d}, Organization: "default",
-		Keys: d.keys, Circuits: circuitList{d},
+		Keys: d.keys, Circuits: circuitList{d}, CallCounts: callCounts{d},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ func (s *deliveries) EnqueueBatch(ctx context.Context, r *webhooksv1.EnqueueBatc
 		}
 		requests[i] = request
 	}
+	requests[0].Count = takeCount(ctx) // The contract requires a delivery.
 	all, err := s.deliverer.EnqueueBatch(ctx, requests, 0)
 	if err != nil {
 		return nil, err

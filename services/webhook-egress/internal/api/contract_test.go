@@ -82,7 +82,7 @@ func TestLimitOfNone(t *testing.T) {
 			}
 		}
 	}
-	if lists != 7 {
-		t.Errorf("%d lists, want 7", lists)
+	if lists != 8 {
+		t.Errorf("%d lists, want 8", lists)
 	}
 }

@@ -36,7 +36,7 @@ func (s *deliveries) enqueue(ctx context.Context, r *webhooksv1.EnqueueRequest) 
 	}
 	request := requestOf(r)
 	request.Organization, request.Owner, request.Key = organization, owner, key
-	request.Traceparent = traceparent(ctx)
+	request.Traceparent, request.Count = traceparent(ctx), takeCount(ctx)
 	one, err := s.deliverer.Enqueue(ctx, request)
 	if err == nil {
 		rpc.Annotate(ctx, slog.String("delivery_id", one.ID.String()), slog.Bool("deduplicated", one.Deduplicated))

@@ -35,6 +35,7 @@ func (s *events) EmitEvent(ctx context.Context, r *webhooksv1.EmitEventRequest) 
 			OrderingKey: r.GetOrderingKey(),
 		},
 		Organization: organization, Owner: owner, EventType: r.GetEventType(), Key: key, Traceparent: traceparent(ctx),
+		Count: takeCount(ctx),
 	})
 	if err != nil {
 		return nil, err

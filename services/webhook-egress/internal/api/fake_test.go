@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/circuit"
@@ -77,14 +78,20 @@ func (d *domain) Cancel(_ context.Context, organization, owner, id string) (deli
 	return d.record, d.err
 }
 
-// circuitList, registry, emitter, house and replayer are the domain's other sides.
+// callCounts, circuitList, registry, emitter, house and replayer are the domain's other sides.
 type (
+	callCounts  struct{ *domain }
 	circuitList struct{ *domain }
 	registry    struct{ *domain }
 	emitter     struct{ *domain }
 	house       struct{ *domain }
 	replayer    struct{ *domain }
 )
+
+func (d callCounts) List(_ context.Context, cursor string, limit int) ([]countfeed.Sum, string, error) {
+	d.asked = append(d.asked, []any{cursor, limit})
+	return nil, cursor, d.err
+}
 
 func (d circuitList) List(_ context.Context, f circuit.Filter, after breaker.Target, limit int) ([]circuit.Circuit, breaker.Target, error) {
 	d.asked = append(d.asked, []any{f, after, limit})

@@ -12,6 +12,7 @@ func TestOwnersHaveNoAccessToOrganizationRoutes(t *testing.T) {
 	h := newServer(t, d).Handler()
 	for _, request := range []struct{ verb, path, body string }{
 		{"GET", "/v1/circuits", ""},
+		{"GET", "/v1/call-counts", ""},
 		{"GET", "/v1/house/events", ""},
 		{"POST", "/v1/house/events", `{"event_id":"e","type":"switchyard.a","source":"/a","occurred_at":"2026-01-02T03:04:05Z","data":{}}`},
 		{"PUT", "/v1/event-types/a", `{}`},

@@ -36,7 +36,7 @@ func (s *replays) CreateReplay(ctx context.Context, r *webhooksv1.CreateReplayRe
 		return nil, err
 	}
 	f := r.GetFilter()
-	created, err := s.replayer.Create(ctx, replay.Request{
+	request := replay.Request{
 		Organization: organization, Owner: owner, Key: key, DryRun: r.GetDryRun(), MaxAttempts: intOf(r.MaxAttempts),
 		Deadline: timeOf(r.GetDeadlineAt()), RatePerSecond: r.GetRatePerSecond(),
 		Filter: replay.Filter{
@@ -44,7 +44,11 @@ func (s *replays) CreateReplay(ctx context.Context, r *webhooksv1.CreateReplayRe
 			EventType: f.GetEventType(), Host: f.GetHost(),
 			CreatedFrom: timeOf(f.GetCreatedAfter()), CreatedTo: timeOf(f.GetCreatedBefore()),
 		},
-	})
+	}
+	if !request.DryRun {
+		request.Count = takeCount(ctx)
+	}
+	created, err := s.replayer.Create(ctx, request)
 	if err != nil {
 		return nil, err
 	}

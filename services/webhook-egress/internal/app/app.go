@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/gen"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/redisdb"
@@ -261,15 +262,26 @@ func startDomain(
 	}, nil
 }
 
+// startCounts starts the recorder of calls whose record doesn't store their count, and the pager of all counts. Both
+// run until the faces have drained.
+func startCounts(s *service.Service, counts *countfeed.Feed) (*countfeed.Recorder, *countfeed.Pager) {
+	recorder, pager := countfeed.NewRecorder(counts), countfeed.NewPager(counts, s.Log)
+	s.Runner.Go("recorder of call counts", recorder.Run)
+	s.Runner.Go("pager of call counts", pager.Run)
+	return recorder, pager
+}
+
 // startServers registers both faces.
 func startServers(ctx context.Context, s *service.Service, cfg Config, store *postgres.Store, domain api.Domain) error {
+	recorder, pager := startCounts(s, store.Counts())
 	server, err := s.NewServer(cfg.access(), rpc.Options{
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, ErrorBody: apierr.NewDocument,
-		MaxBody: maxBody, UnaryTimeout: unaryTimeout,
+		MaxBody: maxBody, UnaryTimeout: unaryTimeout, Counts: recorder,
 	})
 	if err != nil {
 		return err
 	}
+	domain.CallCounts = pager
 	if err := api.Register(ctx, server, domain); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // Request is a delivery as the caller requested it, with its organization and owner determined.
@@ -28,6 +29,8 @@ type Request struct {
 	Traceparent string
 	// OrderingKey is empty for no order.
 	OrderingKey string
+	// Count is the call's count; nil for a call that counts nothing. In a batch only the first request has it.
+	Count *callcount.Count
 }
 
 // asked returns what deliveries and events have in common.
@@ -59,7 +62,7 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 		ID: id, Organization: r.Organization, Owner: r.Owner, Target: TargetOf(r.Organization, u), URL: u.String(),
 		EventType: r.EventType, SigningMode: s.o.SigningMode, Body: content.Body, Headers: content.Headers, Sealed: content.Sealed,
 		Key: r.Key, MaxAttempts: content.MaxAttempts, Deadline: content.Deadline, Traceparent: r.Traceparent,
-		OrderingKey: r.OrderingKey,
+		OrderingKey: r.OrderingKey, Count: r.Count,
 	}
 	if r.OrderingKey != "" {
 		draft.Target = draft.Target.Ordered()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // The reasons of refusals, in addition to those that all services share.
@@ -104,6 +105,8 @@ type Draft struct {
 	Traceparent string
 	// OrderingKey orders the deliveries of the flow that have the same one; empty for none.
 	OrderingKey string
+	// Count is the count of the call that made the draft; nil for none.
+	Count *callcount.Count
 }
 
 // Job is a leased delivery with all that an attempt needs.

@@ -69,7 +69,8 @@ func (s *Stored) New() bool { return !s.Deduplicated && s.Err == nil }
 // Store persists deliveries.
 type Store interface {
 	// Enqueue commits all drafts that are new, or none. If a draft's key was used for another request, Enqueue reports a
-	// mismatch, but for an AllOrNone draft it fails with a RefusedError that wraps ErrKeyReused.
+	// mismatch, but for an AllOrNone draft it fails with a RefusedError that wraps ErrKeyReused. Unless it fails, it stores
+	// the counts of all drafts as well, including drafts that are not new.
 	Enqueue(ctx context.Context, drafts []*Draft, lease Lease) ([]Stored, error)
 	// Get reads a delivery of the organization and, unless owner is empty, of the owner. Otherwise it fails with an
 	// apierr of kind not found.
@@ -77,7 +78,8 @@ type Store interface {
 	// List returns the matching deliveries with ids below before, newest first. A page may be shorter than limit;
 	// next is zero on the last page.
 	List(ctx context.Context, f Filter, before ID, limit int) (page []Record, next ID, err error)
-	// Resend starts a new series of attempts. An error of kind conflict says why it did not.
+	// Resend starts a new series of attempts. An error of kind conflict says why it did not. Unless it fails, it stores the
+	// count as well.
 	Resend(ctx context.Context, r Resend) (Resent, error)
 	// Cancel ends a delivery that has not ended and reports whether it did.
 	Cancel(ctx context.Context, id ID) (cancelled bool, err error)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/schema"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
@@ -29,6 +30,8 @@ type Request struct {
 	EventType   string
 	Key         string
 	Traceparent string
+	// Count is the call's count; nil for a call that counts nothing.
+	Count *callcount.Count
 }
 
 // Event is a checked event that is not fanned out yet.
@@ -60,6 +63,8 @@ type Event struct {
 	// Judge evaluates the filters of endpoints. The event's deliveries are to those whose filter it does not find
 	// unmatched.
 	Judge *filter.Judge
+	// Count is the count of the call that emitted the event; nil for none.
+	Count *callcount.Count
 }
 
 // Fanned is one delivery of an event.
@@ -88,8 +93,9 @@ type Result struct {
 type Store interface {
 	// FanOut commits the event and a delivery for each endpoint that matches and is active at that moment. If the key was
 	// used before, it returns the result of its first event; otherwise it commits nothing for a rejected event, and returns
-	// why. Fan-outs share an advisory lock of the organization, which changes of endpoints take exclusively, so that an
-	// event reaches exactly the endpoints that are active at its commit.
+	// why. Unless it fails, it stores the event's count as well, also for a repeat. Fan-outs share an advisory lock of the
+	// organization, which changes of endpoints take exclusively, so that an event reaches exactly the endpoints that are
+	// active at its commit.
 	FanOut(ctx context.Context, e Event) (Result, error)
 }
 
@@ -157,7 +163,7 @@ func (s *Service) Emit(ctx context.Context, r Request) (Result, error) {
 		Content: content, ID: id, Organization: r.Organization, Owner: r.Owner, EventType: r.EventType,
 		Patterns: endpoint.Patterns(r.EventType), Key: r.Key, Traceparent: r.Traceparent,
 		Fingerprint: delivery.Fingerprint([]string{r.Owner, r.EventType}, r.Asked), OrderingKey: r.OrderingKey,
-		Rejected: checked.Rejected,
+		Rejected: checked.Rejected, Count: r.Count,
 	})
 	result.Warnings = checked.Warnings
 	return result, err

@@ -34,7 +34,7 @@ const (
 // Claim implements dispatch.Store.
 func (s *Store) Claim(ctx context.Context, c dispatch.Claim) (dispatch.Claimed, error) {
 	var claimed dispatch.Claimed
-	err := s.transact(ctx, "claim", func(q *dbsql.Queries) (err error) {
+	err := s.transact(ctx, "claim", nil, func(q *dbsql.Queries) (err error) {
 		picked, err := q.PickFlows(ctx, dbsql.PickFlowsParams{
 			FullFlows: c.FullFlows, FullOrganizations: c.FullOrganizations, Flows: int32(c.Flows),
 			FloorPace: floorPace,

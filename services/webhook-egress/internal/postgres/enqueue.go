@@ -10,16 +10,22 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
 var _ delivery.Store = (*Store)(nil)
 
-// Enqueue implements delivery.Store.
+// Enqueue implements delivery.Store. A refused draft fails the transaction, so every count that is added belongs to an
+// accepted draft.
 func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease delivery.Lease) ([]delivery.Stored, error) {
+	calls := make([]*callcount.Count, len(drafts))
+	for i, d := range drafts {
+		calls[i] = d.Count
+	}
 	var stored []delivery.Stored
-	err := s.transact(ctx, "enqueue", func(q *dbsql.Queries) error {
+	err := s.transact(ctx, "enqueue", countsOf(calls...), func(q *dbsql.Queries) error {
 		wanted := make(map[delivery.Target]bool, len(drafts))
 		for _, d := range drafts {
 			wanted[d.Target] = true

@@ -20,7 +20,7 @@ var (
 
 // FanOut implements event.Store.
 func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result, err error) {
-	err = s.transact(ctx, "fan out", func(q *dbsql.Queries) error {
+	err = s.transact(ctx, "fan out", countsOf(e.Count), func(q *dbsql.Queries) error {
 		if err := q.ShareOrganization(ctx, e.Organization); err != nil {
 			return fmt.Errorf("share organization: %w", err)
 		}

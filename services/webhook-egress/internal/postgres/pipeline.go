@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/platform/callcount"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
@@ -23,12 +25,14 @@ type pipeline struct {
 
 var _ dbsql.DBTX = (*pipeline)(nil)
 
-// pipelined runs fn in a pipelined transaction and converts its error.
-func (s *Store) pipelined(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error {
-	return explain(operation, s.pipe(ctx, fn))
+// pipelined runs fn in a pipelined transaction, adds counts to it unless fn fails, and converts the error.
+func (s *Store) pipelined(
+	ctx context.Context, operation string, counts []callcount.Count, fn func(*dbsql.Queries) error,
+) error {
+	return explain(operation, s.pipe(ctx, counts, fn))
 }
 
-func (s *Store) pipe(ctx context.Context, fn func(*dbsql.Queries) error) error {
+func (s *Store) pipe(ctx context.Context, counts []callcount.Count, fn func(*dbsql.Queries) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire: %w", err)
@@ -38,6 +42,9 @@ func (s *Store) pipe(ctx context.Context, fn func(*dbsql.Queries) error) error {
 	p := &pipeline{conn, &pgx.Batch{}}
 	p.batch.Queue("begin")
 	if err := fn(dbsql.New(p)); err != nil {
+		return err
+	}
+	if err := countfeed.Add(ctx, p, counts); err != nil {
 		return err
 	}
 	return p.commit(ctx)

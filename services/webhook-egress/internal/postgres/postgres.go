@@ -23,6 +23,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
+	"switchyard.dev/services/platform/callcount/countfeed"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
@@ -34,9 +36,9 @@ type Store struct {
 	sql  *dbsql.Queries
 	// keyLifetime is how long an idempotency key is valid.
 	keyLifetime time.Duration
-	// transact runs the transactions of the hot path (enqueue, claim, settle): pipelined, or inTx, which takes a round
-	// trip for each statement.
-	transact func(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error
+	// transact runs the transactions of the hot path (enqueue, claim, settle): pipelined, or inCountedTx, which takes a
+	// round trip for each statement.
+	transact func(ctx context.Context, operation string, counts []callcount.Count, fn func(*dbsql.Queries) error) error
 }
 
 // Settings returns the settings of the store's sessions. Every statement finds its rows by a key, in tables that grow
@@ -73,10 +75,36 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
+// Counts returns the feed of the counts that the store adds.
+func (s *Store) Counts() *countfeed.Feed { return countfeed.New(s.pool, nil) }
+
 // inTx runs fn in a transaction and converts its error.
 func (s *Store) inTx(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error {
-	err := pgdb.InTx(ctx, s.pool, func(tx pgx.Tx) error { return fn(s.sql.WithTx(tx)) })
+	return s.inCountedTx(ctx, operation, nil, fn)
+}
+
+// inCountedTx runs fn in a transaction, adds counts to it unless fn fails, and converts the error.
+func (s *Store) inCountedTx(
+	ctx context.Context, operation string, counts []callcount.Count, fn func(*dbsql.Queries) error,
+) error {
+	err := pgdb.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := fn(s.sql.WithTx(tx)); err != nil {
+			return err
+		}
+		return countfeed.Add(ctx, tx, counts)
+	})
 	return explain(operation, err)
+}
+
+// countsOf returns the counts of calls; nil stands for a call that counts nothing.
+func countsOf(calls ...*callcount.Count) []callcount.Count {
+	var counts []callcount.Count
+	for _, count := range calls {
+		if count != nil {
+			counts = append(counts, *count)
+		}
+	}
+	return counts
 }
 
 // explain converts a driver's error to one of the domain.

@@ -141,7 +141,7 @@ func (s Replays) Count(ctx context.Context, organization, owner string, f replay
 
 // Create implements replay.Store.
 func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Replay, deduplicated bool, err error) {
-	err = s.inTx(ctx, "create replay", func(q *dbsql.Queries) error {
+	err = s.inCountedTx(ctx, "create replay", countsOf(d.Count), func(q *dbsql.Queries) error {
 		if d.Key != "" {
 			first, won, err := s.claimKey(ctx, q, use{kindReplay, d.Organization, d.Owner, d.Key, d.Fingerprint, d.ID})
 			if err != nil {

@@ -18,7 +18,7 @@ import (
 // the attempts exist already.
 func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, error) {
 	held := make([]bool, len(results))
-	err := s.transact(ctx, "settle", func(q *dbsql.Queries) error {
+	err := s.transact(ctx, "settle", nil, func(q *dbsql.Queries) error {
 		w := newSettlement(results)
 		if len(w.awake) > 0 {
 			if err := q.KeepFlowsAwake(ctx, w.awake); err != nil {

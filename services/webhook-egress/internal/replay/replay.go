@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -115,6 +116,8 @@ type Draft struct {
 	// Key deduplicates; empty for none.
 	Key         string
 	Fingerprint [32]byte
+	// Count is the count of the call that created the job; nil for none. It is no part of the fingerprint.
+	Count *callcount.Count `json:"-"`
 }
 
 func fingerprint(d Draft) ([32]byte, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -17,8 +18,8 @@ const tries = 3
 type Store interface {
 	// Count returns how many deliveries a job would resend.
 	Count(ctx context.Context, organization, owner string, f Filter) (int, error)
-	// Create counts and commits a job. If the key was used before, it returns the first job, or fails with
-	// delivery.ErrKeyReused if that job was for another request.
+	// Create counts the deliveries and commits a job. If the key was used before, it returns the first job, or fails with
+	// delivery.ErrKeyReused if that job was for another request. Unless it fails, it stores the draft's count as well.
 	Create(ctx context.Context, d Draft) (r Replay, deduplicated bool, err error)
 	Get(ctx context.Context, organization, owner string, id delivery.ID) (Replay, error)
 	// List returns jobs with ids below before, newest first.
@@ -46,6 +47,8 @@ type Request struct {
 	Deadline      time.Time
 	RatePerSecond float64
 	Key           string
+	// Count is the call's count; nil for a call that counts nothing, and for a dry run, which stores nothing.
+	Count *callcount.Count
 }
 
 // Created is the result of a Request.
@@ -71,6 +74,7 @@ func (s *Service) Create(ctx context.Context, r Request) (Created, error) {
 	draft := Draft{
 		ID: delivery.NewID(now), Organization: r.Organization, Owner: r.Owner, Filter: r.Filter,
 		MaxAttempts: delivery.Clamp(r.MaxAttempts, 0), Deadline: r.Deadline, RatePerSecond: r.RatePerSecond, Key: r.Key,
+		Count: r.Count,
 	}
 	var err error
 	if draft.Fingerprint, err = fingerprint(draft); err != nil {

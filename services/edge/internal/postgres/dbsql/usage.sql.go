@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-const applyUsage = `-- name: ApplyUsage :one
+const addUsage = `-- name: AddUsage :one
 WITH forward AS (
-    INSERT INTO usage_writers AS w (writer, seq, updated_at) VALUES ($1, $2, now())
-    ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < $3
+    INSERT INTO usage_feed AS f (service, cursor, read_at) VALUES ($1, $2, now())
+    ON CONFLICT (service) DO UPDATE SET cursor = excluded.cursor, read_at = excluded.read_at WHERE f.cursor = $3
     RETURNING 1
 ), added AS (
     INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
@@ -49,13 +49,13 @@ WITH forward AS (
     ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (organization_id, hour, key_id, metric, digest) DO UPDATE SET count = g.count + excluded.count
 )
-SELECT EXISTS (SELECT FROM forward) AS applied
+SELECT EXISTS (SELECT FROM forward) AS added
 `
 
-type ApplyUsageParams struct {
-	Writer             string
-	Seq                int64
-	First              int64
+type AddUsageParams struct {
+	Service            string
+	Next               string
+	Cursor             string
 	Organizations      []string
 	Keys               []string
 	Metrics            []string
@@ -73,14 +73,14 @@ type ApplyUsageParams struct {
 	OtherDigest        []byte
 }
 
-// ApplyUsage inserts sorted rows, so that replicas lock them in the same order. It reports whether none of the batches
-// from first to seq was applied before; otherwise it applies none. Groups beyond most of an organization and hour are
-// counted as other; batches at the same time may each fill the last room.
-func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) (bool, error) {
-	row := q.db.QueryRow(ctx, applyUsage,
-		arg.Writer,
-		arg.Seq,
-		arg.First,
+// AddUsage adds sorted counts, so that replicas lock rows in the same order, and moves the cursor of the service that they
+// are from. It reports whether the cursor was where it is moved from; otherwise it does nothing. Groups beyond most of an
+// organization and hour are counted as other; pages at the same time may each fill the last room.
+func (q *Queries) AddUsage(ctx context.Context, arg AddUsageParams) (bool, error) {
+	row := q.db.QueryRow(ctx, addUsage,
+		arg.Service,
+		arg.Next,
+		arg.Cursor,
 		arg.Organizations,
 		arg.Keys,
 		arg.Metrics,
@@ -97,9 +97,9 @@ func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) (bool, e
 		arg.Most,
 		arg.OtherDigest,
 	)
-	var applied bool
-	err := row.Scan(&applied)
-	return applied, err
+	var added bool
+	err := row.Scan(&added)
+	return added, err
 }
 
 const dropUsage = `-- name: DropUsage :execrows
@@ -138,24 +138,6 @@ type DropUsageGroupsParams struct {
 
 func (q *Queries) DropUsageGroups(ctx context.Context, arg DropUsageGroupsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, dropUsageGroups, arg.Before, arg.Page)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const dropWriters = `-- name: DropWriters :execrows
-DELETE FROM usage_writers AS w
-WHERE w.writer IN (SELECT o.writer FROM usage_writers AS o WHERE o.updated_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
-`
-
-type DropWritersParams struct {
-	Before time.Time
-	Page   int32
-}
-
-func (q *Queries) DropWriters(ctx context.Context, arg DropWritersParams) (int64, error) {
-	result, err := q.db.Exec(ctx, dropWriters, arg.Before, arg.Page)
 	if err != nil {
 		return 0, err
 	}
@@ -524,4 +506,15 @@ func (q *Queries) SumUsageByPeriod(ctx context.Context, arg SumUsageByPeriodPara
 		return nil, err
 	}
 	return items, nil
+}
+
+const usageCursor = `-- name: UsageCursor :one
+SELECT cursor FROM usage_feed WHERE service = $1
+`
+
+func (q *Queries) UsageCursor(ctx context.Context, service string) (string, error) {
+	row := q.db.QueryRow(ctx, usageCursor, service)
+	var cursor string
+	err := row.Scan(&cursor)
+	return cursor, err
 }

@@ -1,10 +1,10 @@
--- name: ApplyUsage :one
--- ApplyUsage inserts sorted rows, so that replicas lock them in the same order. It reports whether none of the batches
--- from first to seq was applied before; otherwise it applies none. Groups beyond most of an organization and hour are
--- counted as other; batches at the same time may each fill the last room.
+-- name: AddUsage :one
+-- AddUsage adds sorted counts, so that replicas lock rows in the same order, and moves the cursor of the service that they
+-- are from. It reports whether the cursor was where it is moved from; otherwise it does nothing. Groups beyond most of an
+-- organization and hour are counted as other; pages at the same time may each fill the last room.
 WITH forward AS (
-    INSERT INTO usage_writers AS w (writer, seq, updated_at) VALUES (@writer, @seq, now())
-    ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < @first
+    INSERT INTO usage_feed AS f (service, cursor, read_at) VALUES (@service, @next, now())
+    ON CONFLICT (service) DO UPDATE SET cursor = excluded.cursor, read_at = excluded.read_at WHERE f.cursor = @cursor
     RETURNING 1
 ), added AS (
     INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
@@ -40,7 +40,10 @@ WITH forward AS (
     ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (organization_id, hour, key_id, metric, digest) DO UPDATE SET count = g.count + excluded.count
 )
-SELECT EXISTS (SELECT FROM forward) AS applied;
+SELECT EXISTS (SELECT FROM forward) AS added;
+
+-- name: UsageCursor :one
+SELECT cursor FROM usage_feed WHERE service = @service;
 
 -- name: SumUsage :many
 SELECT organization_id, key_id, metric, sum(count)::bigint AS count
@@ -111,10 +114,6 @@ WHERE (c.organization_id, c.key_id, c.metric, c.minute) IN (
     SELECT o.organization_id, o.key_id, o.metric, o.minute FROM usage_counters AS o WHERE o.minute < @before
     LIMIT @page FOR UPDATE SKIP LOCKED
 );
-
--- name: DropWriters :execrows
-DELETE FROM usage_writers AS w
-WHERE w.writer IN (SELECT o.writer FROM usage_writers AS o WHERE o.updated_at < @before LIMIT @page FOR UPDATE SKIP LOCKED);
 
 -- name: SumUsageByGroup :many
 -- SumUsageByGroup sums by labels, a text for each dimension (user, or tag. and a name). What is counted without a user and

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // Form is the form of captured calls; see trace.RawRequest.
@@ -31,6 +32,10 @@ func Provider(server string) string { return "mcp/" + server }
 func (x *execution) commit(ctx context.Context) {
 	x.ended = time.Now()
 	row := x.row()
+	if x.outcome == ledger.OutcomeCompleted {
+		count, _ := callcount.Take(ctx, x.ended)
+		row.CountMetric = count.Metric
+	}
 	if x.turns > 1 { // The first one has the price.
 		row.ID, row.Cost = newID(), 0
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/spool"
 )
 
@@ -16,6 +17,8 @@ import (
 type nowhere struct{}
 
 func (nowhere) Append(context.Context, []Entry) error { return nil }
+
+func (nowhere) Count(context.Context, []callcount.Count) error { return nil }
 
 func (nowhere) Announce(context.Context) (withdraw func(), err error) { return func() {}, nil }
 

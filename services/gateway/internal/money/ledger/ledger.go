@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // State is the source of an entry's token counts. Absent counts are not zero: if a vendor reported nothing, they are
@@ -99,6 +100,10 @@ type Entry struct {
 
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
+
+	// CountMetric is what the completion's call counts as for its customer (see package callcount); empty if it counts
+	// nothing, or if its count is another record.
+	CountMetric string `json:"count_metric,omitzero"`
 }
 
 // Estimated reports whether the figures are not the provider's own, or the model had no price.
@@ -158,6 +163,8 @@ type Store interface {
 	// Append commits entries in one transaction. An entry whose ID is stored already is ignored. The error is ErrUnavailable
 	// if the store can't be reached; any other error means that the store refuses an entry.
 	Append(ctx context.Context, entries []Entry) error
+	// Count does the same with counts of calls.
+	Count(ctx context.Context, counts []callcount.Count) error
 	// Announce tells all readers that entries will be appended whose answers may be complete by then. Readers that start
 	// before withdraw wait for it.
 	Announce(ctx context.Context) (withdraw func(), err error)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"switchyard.dev/services/platform/spool"
@@ -69,8 +68,8 @@ func (w *Writer) level(ctx context.Context) (rest []waiting, level bool) {
 		return nil, false
 	}
 	w.lagging = false
-	for _, entry := range w.decode(ctx, batch) {
-		rest = append(rest, waiting{entry: entry})
+	for _, l := range w.decode(ctx, batch) {
+		rest = append(rest, waiting{line: l})
 	}
 	if len(rest) == 0 {
 		w.drop(ctx, batch.End)
@@ -87,29 +86,29 @@ func (w *Writer) replay(ctx context.Context, from *spool.Spool) (int, error) {
 		w.log.ErrorContext(ctx, "the spool is unreadable", "error", err.Error())
 		return 0, err
 	}
-	// Also without an entry: the write checks whether the store is available again.
-	entries := w.decode(ctx, batch)
-	if _, err := w.write(ctx, entries, replayTime); err != nil {
+	// Also without a line: the write checks whether the store is available again.
+	lines := w.decode(ctx, batch)
+	if _, err := w.write(ctx, lines, replayTime); err != nil {
 		return 0, err
 	}
-	return len(entries), from.Drop(batch.End)
+	return len(lines), from.Drop(batch.End)
 }
 
-// decode returns a batch's entries. An intact record that is no entry was not written by this service, and is skipped.
-func (w *Writer) decode(ctx context.Context, batch spool.Batch) []Entry {
+// decode returns a batch's lines. An intact record that is none was not written by this service, and is skipped.
+func (w *Writer) decode(ctx context.Context, batch spool.Batch) []line {
 	if batch.Damaged > 0 {
 		w.log.ErrorContext(ctx, "ledger rows on disk are damaged; their file is kept", "lines", batch.Damaged)
 	}
-	entries := make([]Entry, 0, len(batch.Records))
+	lines := make([]line, 0, len(batch.Records))
 	for _, record := range batch.Records {
-		var entry Entry
-		if err := json.Unmarshal(record, &entry); err != nil {
+		l, err := decodeLine(record)
+		if err != nil {
 			w.log.ErrorContext(ctx, "a record on disk is not a ledger row", "error", err.Error())
 			continue
 		}
-		entries = append(entries, entry)
+		lines = append(lines, l)
 	}
-	return entries
+	return lines
 }
 
 // Adopt moves the rows that ended processes left on disk to the store, until ctx ends. It is a part of the service's

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -33,6 +34,7 @@ type memory struct {
 	batches     []int
 	rows        map[uuid.UUID]Entry
 	order       []uuid.UUID // as they were first stored
+	counts      map[uuid.UUID]callcount.Count
 
 	announceTook time.Duration
 	announcing   int          // the last announcement
@@ -40,7 +42,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{rows: make(map[uuid.UUID]Entry), open: make(map[int]bool)}
+	return &memory{rows: make(map[uuid.UUID]Entry), open: make(map[int]bool), counts: make(map[uuid.UUID]callcount.Count)}
 }
 
 func (m *memory) Announce(ctx context.Context) (withdraw func(), err error) {
@@ -106,6 +108,24 @@ func (m *memory) Append(ctx context.Context, entries []Entry) error {
 			if _, there := m.rows[e.ID]; !there {
 				m.rows[e.ID], m.order = e, append(m.order, e.ID)
 			}
+		}
+	}
+	return err
+}
+
+func (m *memory) Count(_ context.Context, counts []callcount.Count) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unavailable {
+		return fmt.Errorf("%w: refused", ErrUnavailable)
+	}
+	applied, err := true, error(nil)
+	if m.fate != nil {
+		applied, err = m.fate()
+	}
+	for _, c := range counts {
+		if applied {
+			m.counts[c.ID] = c
 		}
 	}
 	return err

@@ -2,14 +2,13 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"switchyard.dev/services/platform/batch"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/spool"
 )
@@ -58,16 +57,16 @@ type Writer struct {
 	behind  *batch.Behind // nil in ModeCommitted
 
 	// Buffers that Run, and Close after it, reuse for each group.
-	group   []waiting
-	entries []Entry
+	group []waiting
+	lines []line
 
 	health health
 }
 
-// waiting is an entry with the channel of its caller.
+// waiting is a line with the channel of its caller.
 type waiting struct {
-	entry Entry
-	// end is the position behind the entry in the spool; 0 if another entry was written behind it.
+	line line
+	// end is the position behind the line in the spool; 0 if another one was written behind it.
 	end int64
 	// done has room for one error; nil if no caller waits for the store.
 	done chan error
@@ -89,27 +88,55 @@ func NewWriter(store Store, spool *spool.Spool, mode Mode, log *slog.Logger) *Wr
 // means that the entry is lost, except in the log. ctx carries IDs for the log; its end does not end the wait, which is
 // bounded.
 func (w *Writer) Commit(ctx context.Context, entry Entry) error {
-	p := waiting{entry: entry.cleaned()}
+	p := w.submit(line{Entry: entry.cleaned()})
+	return w.wait(ctx, &p)
+}
+
+// Record implements callcount.Recorder. The count is in the spool when it returns.
+func (w *Writer) Record(ctx context.Context, count callcount.Count) (settled func() error, err error) {
+	p := w.submit(line{Count: &count})
+	return func() error { return w.wait(ctx, &p) }, nil
+}
+
+// pending is a line that was submitted.
+type pending struct {
+	waiting
+
+	// queued reports whether the line waits in memory, announced is closed when readers know of it.
+	queued    bool
+	announced <-chan struct{}
+	err       error // of the disk
+}
+
+// submit writes a line to the spool and has it stored.
+func (w *Writer) submit(l line) pending {
+	p := pending{waiting: waiting{line: l}}
 	if w.mode == ModeCommitted {
 		p.done = make(chan error, 1)
 	}
-	queued, err := w.put(p)
-	switch {
-	case err != nil:
-		return w.direct(ctx, p.entry, err)
-	case !queued:
-		return w.sync(ctx, p.entry)
-	case w.mode == ModeCommitted:
-		return w.committed(ctx, p)
+	p.queued, p.err = w.put(p.waiting)
+	if p.queued && w.behind != nil {
+		p.announced = w.behind.Wake()
 	}
-	announced := w.behind.Wake()
-	if w.mode == ModeAsync {
+	return p
+}
+
+// wait returns when a line is as safe as the mode promises, see Commit.
+func (w *Writer) wait(ctx context.Context, p *pending) error {
+	switch {
+	case p.err != nil:
+		return w.direct(ctx, p.line, p.err)
+	case !p.queued:
+		return w.sync(ctx, p.line)
+	case w.mode == ModeCommitted:
+		return w.committed(ctx, p.waiting)
+	case w.mode == ModeAsync:
 		return nil
 	}
-	if err := w.sync(ctx, p.entry); err != nil {
+	if err := w.sync(ctx, p.line); err != nil {
 		return err
 	}
-	w.awaitAnnounced(announced)
+	w.awaitAnnounced(p.announced)
 	return nil
 }
 
@@ -138,16 +165,16 @@ func (w *Writer) committed(ctx context.Context, p waiting) error {
 	case <-timer.C:
 	}
 	if errors.Is(err, errLagging) {
-		return w.sync(ctx, p.entry)
+		return w.sync(ctx, p.line)
 	}
 	return err
 }
 
 // put writes an entry to the spool and, unless the writer lags, to the queue.
 func (w *Writer) put(p waiting) (queued bool, err error) {
-	record, err := json.Marshal(&p.entry)
+	record, err := p.line.encode()
 	if err != nil {
-		return false, fmt.Errorf("encode ledger row: %w", err)
+		return false, err
 	}
 	w.order.Lock()
 	defer w.order.Unlock()
@@ -174,27 +201,31 @@ func (w *Writer) fallBehind() {
 	}
 }
 
-// sync keeps an entry on disk until the store is available.
-func (w *Writer) sync(ctx context.Context, entry Entry) error {
+// sync keeps a line on disk until the store is available.
+func (w *Writer) sync(ctx context.Context, l line) error {
 	if err := w.spool.Sync(); err != nil {
-		return w.direct(ctx, entry, err)
+		return w.direct(ctx, l, err)
 	}
 	return nil
 }
 
-// direct writes an entry when the disk fails: to the store, or else to the log, which is the last place that has it.
-func (w *Writer) direct(ctx context.Context, entry Entry, cause error) error {
+// direct writes a line when the disk fails: to the store, or else to the log, which is the last place that has it.
+func (w *Writer) direct(ctx context.Context, l line, cause error) error {
 	w.health.setDiskBroken(true)
-	err := w.append(ctx, []Entry{entry}, commitTime)
+	err := w.append(ctx, []line{l}, commitTime)
 	w.health.setStoreUnavailable(errors.Is(err, ErrUnavailable))
 	if err != nil {
-		w.lose(ctx, entry, errors.Join(cause, err))
+		w.lose(ctx, l, errors.Join(cause, err))
 	}
 	return err
 }
 
-func (w *Writer) lose(ctx context.Context, entry Entry, err error) {
-	w.log.ErrorContext(ctx, "ledger_row_lost", "entry", entry, "error", err.Error())
+func (w *Writer) lose(ctx context.Context, l line, err error) {
+	if l.Count != nil {
+		w.log.ErrorContext(ctx, "call_count_lost", "count", *l.Count, "error", err.Error())
+		return
+	}
+	w.log.ErrorContext(ctx, "ledger_row_lost", "entry", l.Entry, "error", err.Error())
 }
 
 // Run writes entries until ctx ends. It is a part of the service's lifecycle.
@@ -235,12 +266,12 @@ func (w *Writer) gather(first waiting) []waiting {
 func (w *Writer) settle(ctx context.Context, batch []waiting) {
 	defer clear(batch)
 	var end int64
-	w.entries = w.entries[:0]
+	w.lines = w.lines[:0]
 	for i := range batch {
-		w.entries, end = append(w.entries, batch[i].entry), max(end, batch[i].end)
+		w.lines, end = append(w.lines, batch[i].line), max(end, batch[i].end)
 	}
-	refused, err := w.write(ctx, w.entries, commitTime)
-	clear(w.entries)
+	refused, err := w.write(ctx, w.lines, commitTime)
+	clear(w.lines)
 	if err != nil {
 		w.order.Lock()
 		w.fallBehind()
@@ -282,22 +313,22 @@ func (w *Writer) drop(ctx context.Context, end int64) {
 	}
 }
 
-// write stores entries. Entries that the store refuses are logged and reported in refused, by their index; the others
-// are stored. The error is ErrUnavailable.
-func (w *Writer) write(ctx context.Context, entries []Entry, limit time.Duration) (refused map[int]error, err error) {
-	err = w.append(ctx, entries, limit)
+// write stores lines. Those that the store refuses are logged and reported in refused, by their index; the others are
+// stored. The error is ErrUnavailable.
+func (w *Writer) write(ctx context.Context, lines []line, limit time.Duration) (refused map[int]error, err error) {
+	err = w.append(ctx, lines, limit)
 	if err == nil || errors.Is(err, ErrUnavailable) {
 		w.health.setStoreUnavailable(err != nil)
 		return nil, err
 	}
 	refused = make(map[int]error)
-	for i, entry := range entries {
-		switch err := w.append(ctx, []Entry{entry}, limit); {
+	for i, l := range lines {
+		switch err := w.append(ctx, []line{l}, limit); {
 		case errors.Is(err, ErrUnavailable):
 			w.health.setStoreUnavailable(true)
 			return nil, err
 		case err != nil:
-			w.lose(ctx, entry, err)
+			w.lose(ctx, l, err)
 			refused[i] = err
 		}
 	}
@@ -305,11 +336,20 @@ func (w *Writer) write(ctx context.Context, entries []Entry, limit time.Duration
 	return refused, nil
 }
 
-// append stores entries in one transaction. It continues after ctx has ended, for at most limit: a shutdown must not
-// interrupt a commit. A panic is caused by one of the entries, and becomes an error.
-func (w *Writer) append(ctx context.Context, entries []Entry, limit time.Duration) (err error) {
+// append stores lines together. It continues after ctx has ended, for at most limit: a shutdown must not interrupt a
+// commit. A panic is caused by one of the lines, and becomes an error.
+func (w *Writer) append(ctx context.Context, lines []line, limit time.Duration) (err error) {
 	defer panics.Recover(&err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	return w.store.Append(ctx, entries)
+	entries, counts := split(lines)
+	if len(entries) > 0 || len(counts) == 0 {
+		if err := w.store.Append(ctx, entries); err != nil {
+			return err
+		}
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	return w.store.Count(ctx, counts)
 }

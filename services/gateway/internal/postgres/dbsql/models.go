@@ -169,6 +169,19 @@ type CacheEpoch struct {
 	PurgedAt       time.Time
 }
 
+type CallCount struct {
+	Seq            pgtype.Int8
+	Txid           interface{}
+	ID             pgtype.UUID
+	OrganizationID string
+	KeyID          string
+	Metric         string
+	Minute         time.Time
+	UserID         string
+	Tags           []byte
+	Calls          int64
+}
+
 type CanaryArm struct {
 	Revision   int32
 	Arm        string
@@ -389,6 +402,7 @@ type LedgerEntry struct {
 	UserID                string
 	Tags                  []byte
 	ReportedUsage         []byte
+	CountMetric           string
 }
 
 type ModelDeprecation struct {

@@ -248,7 +248,7 @@ WITH used AS NOT MATERIALIZED (
         tail.image_output_tokens, tail.audio_output_tokens, tail.images, tail.characters, tail.audio_seconds,
         tail.searches
     FROM (
-        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage FROM ledger_entry AS e
+        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric FROM ledger_entry AS e
         WHERE (e.txid, e.seq) > (SELECT p.txid, p.seq FROM spend_mark AS p)
         ORDER BY e.txid, e.seq
         OFFSET 0

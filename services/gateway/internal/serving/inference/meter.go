@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // tally is what is known of a completion's size: the provider's report, if there was one, and the bytes or images that
@@ -76,7 +77,12 @@ func (t *tally) text(s string) {
 
 // settle commits the ledger row of the completion and returns the report for the caller.
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) ledger.Report {
-	x.billed, x.recorded = x.commit(ctx, charge{id: x.id, of: &x.served, attempts: x.attempts, outcome: outcome, tally: t})
+	c := charge{id: x.id, of: &x.served, attempts: x.attempts, outcome: outcome, tally: t}
+	if outcome == ledger.OutcomeCompleted { // Its answer follows.
+		count, _ := callcount.Take(ctx, time.Now())
+		c.countMetric = count.Metric
+	}
+	x.billed, x.recorded = x.commit(ctx, c)
 	x.earnHedges(x.billed)
 	return x.billed.report
 }
@@ -90,6 +96,8 @@ type charge struct {
 	attempts int
 	outcome  ledger.Outcome
 	tally
+	// countMetric is what the request counts as; empty where something else records that.
+	countMetric string
 	// at is when the call is billed; commit sets it.
 	at time.Time
 }
@@ -249,7 +257,7 @@ func (x *execution) entry(c *charge, report ledger.Report) ledger.Entry {
 		Provider: report.Provider, Model: report.Model,
 		Credential: c.of.credential.Source, Fingerprint: c.of.credential.Fingerprint,
 		Substituted: report.Substituted, CacheHit: report.CacheHit, Attempts: c.attempts,
-		Cost: report.Cost, Outcome: c.outcome, StartedAt: x.started, EndedAt: c.at,
+		Cost: report.Cost, Outcome: c.outcome, StartedAt: x.started, EndedAt: c.at, CountMetric: c.countMetric,
 	}
 }
 

@@ -25,6 +25,19 @@ type Attempt struct {
 	Detail            *string
 }
 
+type CallCount struct {
+	Seq            *int64
+	Txid           interface{}
+	ID             *uuid.UUID
+	OrganizationID string
+	KeyID          string
+	Metric         string
+	Minute         time.Time
+	UserID         string
+	Tags           []byte
+	Calls          int64
+}
+
 type ChannelSend struct {
 	NotificationID     uuid.UUID
 	Channel            string

@@ -1,0 +1,48 @@
+-- +goose Up
+
+-- How many calls customers are billed for, written with the records of the calls. Control reads the rows and adds them to
+-- its counters; rows that it has read are deleted after a week.
+CREATE TABLE call_count (
+    -- Order of insertion, and the transaction that inserted. A reader that stays below the oldest transaction in
+    -- progress, ordered by both, sees each row once.
+    seq             bigint GENERATED ALWAYS AS IDENTITY,
+    txid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    -- The id of a single call's count, which a writer repeats that is unsure whether it committed. Absent where the
+    -- transaction also stores the calls' own records.
+    id              uuid,
+    organization_id text NOT NULL CHECK (organization_id <> ''),
+    key_id          text NOT NULL,
+    metric          text NOT NULL CHECK (metric <> ''),
+    minute          timestamptz NOT NULL CHECK (date_trunc('minute', minute, 'UTC') = minute),
+    user_id         text NOT NULL,
+    tags            jsonb NOT NULL CHECK (jsonb_typeof(tags) = 'object'),
+    calls           bigint NOT NULL CHECK (calls > 0)
+);
+
+CREATE UNIQUE INDEX call_count_feed ON call_count (txid, seq);
+CREATE UNIQUE INDEX call_count_id ON call_count (id) WHERE id IS NOT NULL;
+
+-- The metric under which the call of a completion counts; empty if it counts nothing, or was counted before.
+ALTER TABLE ledger_entry ADD COLUMN count_metric text NOT NULL DEFAULT '';
+
+-- Rows of the ledger count in the statement that inserts them.
+-- +goose StatementBegin
+CREATE FUNCTION ledger_entry_call_counts() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO call_count (organization_id, key_id, metric, minute, user_id, tags, calls)
+    SELECT organization_id, key_id, count_metric, date_trunc('minute', ended_at, 'UTC'), user_id, tags, count(*)
+    FROM added WHERE count_metric <> '' GROUP BY 1, 2, 3, 4, 5, 6;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER ledger_entry_call_counts AFTER INSERT ON ledger_entry
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION ledger_entry_call_counts();
+
+-- +goose Down
+
+DROP TRIGGER ledger_entry_call_counts ON ledger_entry;
+DROP FUNCTION ledger_entry_call_counts;
+ALTER TABLE ledger_entry DROP COLUMN count_metric;
+DROP TABLE call_count;

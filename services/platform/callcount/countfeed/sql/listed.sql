@@ -1,0 +1,1 @@
+SELECT @txid::bigint::text::xid8 < pg_snapshot_xmin(pg_current_snapshot());
