@@ -16,6 +16,7 @@ import (
 
 	"switchyard.dev/deploy/contract"
 	"switchyard.dev/deploy/dev/stack"
+	countsv1 "switchyard.dev/gen/go/switchyard/counts/v1"
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
@@ -38,8 +39,12 @@ type serviceContract struct {
 
 func serviceContracts() (all []serviceContract) {
 	for member, pkg := range contracts {
-		operations, services := contract.Operations(pkg)
-		all = append(all, serviceContract{member, operations, services})
+		c := serviceContract{member: member}
+		for _, of := range []protoreflect.FullName{countsv1.File_switchyard_counts_v1_call_counts_proto.Package(), pkg} {
+			operations, services := contract.Operations(of)
+			c.operations, c.services = append(c.operations, operations...), append(c.services, services...)
+		}
+		all = append(all, c)
 	}
 	return all
 }

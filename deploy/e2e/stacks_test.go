@@ -22,7 +22,7 @@ var (
 	// breakable has few slots for deliveries, and leases as short as possible: another process takes over what a killed
 	// one held after the lease. Its answers wait for Postgres, those of the other stacks for a disk that outlives them.
 	breakable = planned(plan{name: "breakable", settings: settings{
-		stack.Gateway: {"GATEWAY_LEDGER_MODE=committed"},
+		stack.Gateway:       {"GATEWAY_LEDGER_MODE=committed"},
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
 	}})
 
