@@ -23,6 +23,8 @@ type Options struct {
 	Name string
 	// LogLevel is the lowest level that is logged.
 	LogLevel slog.Level
+	// LogDropped is the share of successful calls without a line in the log; see telemetry.Options.
+	LogDropped telemetry.Share
 	// StoreSpans makes a span of each statement and command to a store, where traces are exported.
 	StoreSpans bool
 	// DrainDelay and DrainGrace are the times of the shutdown; see lifecycle.Options.
@@ -48,7 +50,7 @@ type Service struct {
 // When build fails, Run closes what build has registered on the Runner and returns build's error. If ctx has ended
 // before everything had started, and build failed with [context.Canceled], Run returns nil.
 func Run(ctx context.Context, o Options, build func(context.Context, *Service) error) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: o.Name, LogLevel: o.LogLevel})
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: o.Name, LogLevel: o.LogLevel, LogDropped: o.LogDropped})
 	if err != nil {
 		return err
 	}

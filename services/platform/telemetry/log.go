@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -28,7 +27,7 @@ func RequestID(ctx context.Context) string {
 }
 
 func (t *Telemetry) setupLog(ctx context.Context, opts Options, res *resource.Resource) error {
-	base := newLines(opts)
+	base := t.newHandler(opts)
 	exported, err := logs.exported()
 	if err != nil {
 		return err
@@ -42,15 +41,27 @@ func (t *Telemetry) setupLog(ctx context.Context, opts Options, res *resource.Re
 		base = slog.NewMultiHandler(base, otelslog.NewHandler(opts.Service, otelslog.WithLoggerProvider(provider)))
 		t.logClosers = append(t.logClosers, provider.Shutdown)
 	}
-	t.Log = slog.New(&handler{Handler: base, base: base, least: opts.LogLevel})
+	t.Log = slog.New(&handler{Handler: base, base: base, least: opts.LogLevel, sample: sample{opts.LogDropped.Rest()}, flush: t.flush})
 	return nil
 }
 
-// newLines returns the handler that writes lines of JSON.
-func newLines(opts Options) slog.Handler {
-	var w io.Writer = os.Stderr
-	if opts.LogWriter != nil {
-		w = opts.LogWriter
+// flush writes the lines that wait.
+func (t *Telemetry) flush() {
+	if t.lines != nil {
+		t.lines.flush()
+	}
+}
+
+// newHandler returns the handler that writes lines of JSON.
+func (t *Telemetry) newHandler(opts Options) slog.Handler {
+	w := opts.LogWriter
+	if w == nil {
+		t.lines = newLines(os.Stderr)
+		t.logClosers = append(t.logClosers, func(context.Context) error {
+			t.lines.end()
+			return nil
+		})
+		w = t.lines
 	}
 	out := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: opts.LogLevel, ReplaceAttr: rename})
 	return out.WithAttrs([]slog.Attr{slog.String("service", opts.Service), slog.String("version", opts.Version)})
@@ -83,6 +94,9 @@ type handler struct {
 	base  slog.Handler
 	steps []step
 	least slog.Level
+	sample
+	// flush writes lines that wait. A warning or an error isn't held back.
+	flush func()
 }
 
 type step func(slog.Handler) slog.Handler
@@ -95,6 +109,17 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return lev
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+	if !h.keeps(RequestID(ctx), &r) {
+		return nil
+	}
+	err := h.write(ctx, r)
+	if r.Level >= slog.LevelWarn {
+		h.flush()
+	}
+	return err
+}
+
+func (h *handler) write(ctx context.Context, r slog.Record) error {
 	var buffer [usualAttrs]slog.Attr
 	ids := appendIDs(ctx, buffer[:0])
 	switch {
@@ -127,7 +152,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 }
 
 func (h *handler) with(s step) slog.Handler {
-	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s), least: h.least}
+	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s), least: h.least, sample: h.sample, flush: h.flush}
 }
 
 // appendIDs appends the request id and trace id of a context.

@@ -38,7 +38,9 @@ type Options struct {
 	Version string
 	// LogLevel is the lowest level that is logged; the zero value is info.
 	LogLevel slog.Level
-	// LogWriter receives one JSON object per line; nil means standard error.
+	// LogDropped is the share of successful calls without a line.
+	LogDropped Share
+	// LogWriter receives one JSON object per line, each at once; nil means standard error, which receives lines together.
 	LogWriter io.Writer
 }
 
@@ -61,6 +63,8 @@ type Telemetry struct {
 
 	// exported reads the metrics that are exported over OTLP; nil if none are.
 	exported *sdkmetric.PeriodicReader
+	// lines are those that wait for standard error; nil with another writer.
+	lines *lines
 	// closers end the providers, and logClosers after them that of the log.
 	closers, logClosers []func(context.Context) error
 }

@@ -33,7 +33,7 @@ func run(ctx context.Context, name string, cfg Config, wrong error, wire wiring)
 	if wrong != nil {
 		return fmt.Errorf("settings:\n%w", wrong)
 	}
-	o := service.Options{Name: name, LogLevel: cfg.LogLevel, StoreSpans: cfg.StoreSpans, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
+	o := service.Options{Name: name, LogLevel: cfg.LogLevel, LogDropped: cfg.LogSample.Rest(), StoreSpans: cfg.StoreSpans, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
 	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error { return wire(ctx, s, cfg) })
 }
 

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/platform/fairshare"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/telemetry"
 )
 
 const (
@@ -61,24 +62,25 @@ type Config struct {
 	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
 	TLS         rpc.Certificate `envPrefix:"TLS_"`
 
-	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"serve: rate limit of keys without one of their own: requests/window or requests/window/burst, such as 600/1m; empty for none"`
-	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"serve: the same for all keys of an organization together"`
-	DefaultPlan  string        `env:"DEFAULT_PLAN" doc:"plan of organizations without one of their own; empty for none, which limits nothing"`
-	MaxBody      int64         `env:"MAX_BODY" envDefault:"33554432" doc:"serve: largest request body in bytes of a customer"`
-	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"serve: bytes of larger request bodies in memory at once; calls beyond it get 503"`
-	BodyShare    int64         `env:"BODY_SHARE" envDefault:"33554432" doc:"serve: bytes of them for one organization; its calls beyond it get 429"`
-	MaxCalls     int64         `env:"MAX_CALLS" envDefault:"10000" doc:"serve and the portal: calls, streams and WebSocket connections of customers in flight at once; further ones get 503"`
-	OrgShare     int           `env:"ORGANIZATION_SHARE" envDefault:"50" doc:"percentage of EDGE_MAX_CALLS that one organization may have; its calls beyond it get 429"`
-	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to send a body"`
-	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to read a piece of a response; streams have no total limit"`
-	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"control: how long usage is kept by the minute, then by the hour"`
-	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"control: how long usage is kept by the hour, then by the day"`
-	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"control: how long usage is kept at all"`
-	ExportsFile  string        `env:"EXPORTS_FILE" doc:"control: YAML file of the billing systems that usage is exported to (docs/exports.md); empty for none"`
-	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	StoreSpans   bool          `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
-	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
-	DrainGrace   time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
+	KeyLimit     limit.Limit     `env:"KEY_LIMIT" doc:"serve: rate limit of keys without one of their own: requests/window or requests/window/burst, such as 600/1m; empty for none"`
+	OrgLimit     limit.Limit     `env:"ORGANIZATION_LIMIT" doc:"serve: the same for all keys of an organization together"`
+	DefaultPlan  string          `env:"DEFAULT_PLAN" doc:"plan of organizations without one of their own; empty for none, which limits nothing"`
+	MaxBody      int64           `env:"MAX_BODY" envDefault:"33554432" doc:"serve: largest request body in bytes of a customer"`
+	BodyMemory   int64           `env:"BODY_MEMORY" envDefault:"67108864" doc:"serve: bytes of larger request bodies in memory at once; calls beyond it get 503"`
+	BodyShare    int64           `env:"BODY_SHARE" envDefault:"33554432" doc:"serve: bytes of them for one organization; its calls beyond it get 429"`
+	MaxCalls     int64           `env:"MAX_CALLS" envDefault:"10000" doc:"serve and the portal: calls, streams and WebSocket connections of customers in flight at once; further ones get 503"`
+	OrgShare     int             `env:"ORGANIZATION_SHARE" envDefault:"50" doc:"percentage of EDGE_MAX_CALLS that one organization may have; its calls beyond it get 429"`
+	BodyTimeout  time.Duration   `env:"BODY_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to send a body"`
+	WriteTimeout time.Duration   `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to read a piece of a response; streams have no total limit"`
+	UsageMinutes time.Duration   `env:"USAGE_MINUTES" envDefault:"168h" doc:"control: how long usage is kept by the minute, then by the hour"`
+	UsageHours   time.Duration   `env:"USAGE_HOURS" envDefault:"2160h" doc:"control: how long usage is kept by the hour, then by the day"`
+	UsageDays    time.Duration   `env:"USAGE_DAYS" envDefault:"26280h" doc:"control: how long usage is kept at all"`
+	ExportsFile  string          `env:"EXPORTS_FILE" doc:"control: YAML file of the billing systems that usage is exported to (docs/exports.md); empty for none"`
+	LogLevel     slog.Level      `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	LogSample    telemetry.Share `env:"LOG_SAMPLE" envDefault:"1" doc:"share of successful calls that are logged; others always are"`
+	StoreSpans   bool            `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
+	DrainDelay   time.Duration   `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
+	DrainGrace   time.Duration   `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
 }
 
 // Load reads the settings from environ.

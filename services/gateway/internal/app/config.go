@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/telemetry"
 )
 
 // prefix is the prefix of every setting's name.
@@ -51,9 +52,9 @@ type Config struct {
 
 	TraceKeysFile secret.File `env:"TRACE_KEYS_FILE" doc:"file with the secrets (at least 32 bytes each, one per line) that captured requests and answers are sealed with, the same on all replicas: the first seals, all can open; if empty or the file is missing at the start, no content is captured"`
 
-	LedgerMode string `env:"LEDGER_MODE" envDefault:"auto" doc:"what an answer waits for: synced (its ledger row is synced to the spool's disk), committed (the row is in Postgres), async (the row is in the spool, not synced) or auto: synced where GATEWAY_SPOOL_DIR is on a volume that outlives the pod, else committed"`
+	LedgerMode string `env:"LEDGER_MODE" envDefault:"auto" doc:"how far an answer's ledger row must be: synced (to the spool's disk), committed (to Postgres), async (written to the spool) or auto: synced if the volume of GATEWAY_SPOOL_DIR outlives the pod, else committed"`
 	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must survive a restart, and replicas may share it; the system's temporary folder when empty"`
-	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows at which completions are refused with 503"`
+	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows from which completions get 503"`
 
 	GoldenSetFile     string  `env:"GOLDEN_SET_FILE" doc:"golden set (YAML) of GET /v1/canary; shipped/golden.yaml when empty"`
 	ProbeOrganization string  `env:"PROBE_ORGANIZATION" envDefault:"switchyard-probes" doc:"organization that pays for probes"`
@@ -93,10 +94,11 @@ type Config struct {
 
 	Events Events `envPrefix:"EVENTS_"`
 
-	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	StoreSpans bool          `env:"STORE_SPANS" envDefault:"false" doc:"spans of both stores"`
-	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
-	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in flight to end"`
+	LogLevel   slog.Level      `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	LogSample  telemetry.Share `env:"LOG_SAMPLE" envDefault:"1" doc:"share of successful calls that are logged; others always are"`
+	StoreSpans bool            `env:"STORE_SPANS" envDefault:"false" doc:"spans of both stores"`
+	DrainDelay time.Duration   `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
+	DrainGrace time.Duration   `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in flight to end"`
 }
 
 // minAnswerMemory is enough for one chat of the largest size, minRequestMemory for the largest request.

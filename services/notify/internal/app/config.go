@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/telemetry"
 )
 
 // prefix is that of the service's environment variables.
@@ -44,10 +45,11 @@ type Config struct {
 	Email    EmailSettings   `envPrefix:"EMAIL_"`
 	Webhook  WebhookSettings `envPrefix:"WEBHOOK_"`
 
-	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	StoreSpans bool          `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
-	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
-	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls in flight to end"`
+	LogLevel   slog.Level      `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	LogSample  telemetry.Share `env:"LOG_SAMPLE" envDefault:"1" doc:"share of successful calls that are logged; others always are"`
+	StoreSpans bool            `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
+	DrainDelay time.Duration   `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
+	DrainGrace time.Duration   `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls in flight to end"`
 }
 
 // Load reads the settings from environ.

@@ -56,7 +56,7 @@ const (
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
 	lifecycle.TuneCollector()
-	o := service.Options{Name: serviceName, LogLevel: cfg.LogLevel, StoreSpans: cfg.StoreSpans, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
+	o := service.Options{Name: serviceName, LogLevel: cfg.LogLevel, LogDropped: cfg.LogSample.Rest(), StoreSpans: cfg.StoreSpans, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
 	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error { return wire(ctx, s, cfg) })
 }
 

@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/telemetry"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 )
@@ -18,15 +19,16 @@ const prefix = "WEBHOOK_EGRESS"
 
 // Config holds the settings, read from WEBHOOK_EGRESS_*.
 type Config struct {
-	HTTPListen        string      `env:"HTTP_LISTEN" envDefault:":8102" doc:"address of the HTTP face"`
-	GRPCListen        string      `env:"GRPC_LISTEN" envDefault:":9102" doc:"address of the gRPC face"`
-	DatabaseURLFile   secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL; its role's search_path is the service's schema"`
-	RedisURLFile      secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, replicas find each other's work by polling only, and each has its own breakers and rates"`
-	RedisCAFile       string      `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
-	ServiceTokensFile string      `env:"SERVICE_TOKENS_FILE" required:"unless WEBHOOK_EGRESS_AUTH_DISABLED" doc:"YAML file with the callers' tokens: name, role, SHA-256"`
-	AuthDisabled      bool        `env:"AUTH_DISABLED" envDefault:"false" doc:"treat every caller as an operator; only with both faces on loopback"`
-	LogLevel          slog.Level  `env:"LOG_LEVEL" envDefault:"info" doc:"lowest level that is logged: debug, info, warn, error"`
-	StoreSpans        bool        `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
+	HTTPListen        string          `env:"HTTP_LISTEN" envDefault:":8102" doc:"address of the HTTP face"`
+	GRPCListen        string          `env:"GRPC_LISTEN" envDefault:":9102" doc:"address of the gRPC face"`
+	DatabaseURLFile   secret.File     `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL; its role's search_path is the service's schema"`
+	RedisURLFile      secret.File     `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, replicas find each other's work by polling only, and each has its own breakers and rates"`
+	RedisCAFile       string          `env:"REDIS_CA_FILE" doc:"PEM CA certificates of a rediss:// server; empty for the machine's"`
+	ServiceTokensFile string          `env:"SERVICE_TOKENS_FILE" required:"unless WEBHOOK_EGRESS_AUTH_DISABLED" doc:"YAML file with the callers' tokens: name, role, SHA-256"`
+	AuthDisabled      bool            `env:"AUTH_DISABLED" envDefault:"false" doc:"treat every caller as an operator; only with both faces on loopback"`
+	LogLevel          slog.Level      `env:"LOG_LEVEL" envDefault:"info" doc:"lowest level that is logged: debug, info, warn, error"`
+	LogSample         telemetry.Share `env:"LOG_SAMPLE" envDefault:"1" doc:"share of successful calls that are logged; others always are"`
+	StoreSpans        bool            `env:"STORE_SPANS" envDefault:"false" doc:"spans of Postgres and Redis"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
