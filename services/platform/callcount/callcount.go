@@ -62,6 +62,9 @@ func (c *Call) Take(at time.Time) (Count, bool) {
 	return count, true
 }
 
+// PutBack makes the count available again, for a taker whose record could not be stored.
+func (c *Call) PutBack() { c.taken.Store(false) }
+
 type contextKey struct{}
 
 // With returns a context that carries a call to be counted; nil for one that counts nothing.
@@ -76,4 +79,11 @@ func Take(ctx context.Context, at time.Time) (Count, bool) {
 		return Count{}, false
 	}
 	return call.Take(at)
+}
+
+// PutBack puts the count of the context's call back, which Take returned.
+func PutBack(ctx context.Context) {
+	if call, _ := ctx.Value(contextKey{}).(*Call); call != nil {
+		call.PutBack()
+	}
 }

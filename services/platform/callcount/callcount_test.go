@@ -37,6 +37,18 @@ func TestTakeOnce(t *testing.T) {
 	}
 }
 
+// A count whose record was not stored can be taken again.
+func TestPutBack(t *testing.T) {
+	ctx := callcount.With(t.Context(), callcount.New(callcount.Count{Metric: "events"}))
+	for range 2 {
+		if _, ok := callcount.Take(ctx, time.Now()); !ok {
+			t.Error("nothing to take")
+		}
+		callcount.PutBack(ctx)
+	}
+	callcount.PutBack(t.Context())
+}
+
 // A call that counts nothing has nothing to take.
 func TestTakeNothing(t *testing.T) {
 	for name, ctx := range map[string]context.Context{

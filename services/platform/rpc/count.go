@@ -88,6 +88,9 @@ func (w *countedWriter) FlushError() error {
 	if !w.begun {
 		w.begin(http.StatusOK)
 	}
+	if w.err != nil {
+		return w.err
+	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 

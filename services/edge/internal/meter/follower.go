@@ -92,6 +92,11 @@ func (f *Follower) CatchUp(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
+var (
+	errIncomplete = errors.New("a transaction in progress hides the latest calls")
+	errBehind     = errors.New("more counts than are read at a time are waiting")
+)
+
 // follow adds the counts of a service up to their end.
 func (f *Follower) follow(ctx context.Context, name string) error {
 	of := f.services[name]
@@ -106,7 +111,7 @@ func (f *Follower) follow(ctx context.Context, name string) error {
 			return nil
 		}
 	}
-	return nil
+	return fmt.Errorf("counts of %s: %w", name, errBehind)
 }
 
 // page adds a page. It reports that there is more if another replica has added one meanwhile, too.
@@ -121,14 +126,19 @@ func (f *Follower) page(ctx context.Context, name string, of Feed) (more bool, e
 	if err != nil {
 		return false, fmt.Errorf("read page: %w", err)
 	}
-	if len(page.Counts) == 0 {
-		return false, nil
+	if len(page.Counts) > 0 {
+		added, err := f.store.Add(ctx, name, cursor, page.Next, Sum(page.Counts))
+		if err != nil {
+			return false, fmt.Errorf("add page: %w", err)
+		}
+		if page.More || !added {
+			return true, nil
+		}
 	}
-	added, err := f.store.Add(ctx, name, cursor, page.Next, Sum(page.Counts))
-	if err != nil {
-		return false, fmt.Errorf("add page: %w", err)
+	if page.Incomplete {
+		return false, errIncomplete
 	}
-	return page.More || !added, nil
+	return false, nil
 }
 
 // Reader reads the counters once they include all calls that were answered before.

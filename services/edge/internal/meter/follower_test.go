@@ -24,7 +24,9 @@ type counting struct {
 	mu    sync.Mutex
 	calls int
 	away  bool
-	reads int
+	// hidden calls follow later.
+	hidden bool
+	reads  int
 }
 
 func (s *counting) call(n int) {
@@ -49,7 +51,7 @@ func (s *counting) Read(_ context.Context, cursor string) (meter.Page, error) {
 	}
 	from, _ := strconv.Atoi(cursor) // Empty for the beginning.
 	to := min(from+page, s.calls)
-	p := meter.Page{Next: strconv.Itoa(to), More: to-from == page}
+	p := meter.Page{Next: strconv.Itoa(to), More: to-from == page, Incomplete: s.hidden}
 	for i := from; i < to; i++ {
 		p.Counts = append(p.Counts, meter.Count{Count: 1, Counter: meter.Counter{Organization: "org-1", Key: fmt.Sprint("key_", i%3), Metric: "llm_requests"}})
 	}
@@ -139,6 +141,22 @@ func TestCatchUp(t *testing.T) {
 	}
 	if ages := f.Age(time.Now().Add(time.Minute)); ages["gateway"] > ages["notify"] || ages["notify"] < time.Minute {
 		t.Errorf("ages %v, want notify's to be higher", ages)
+	}
+}
+
+// While the latest calls are hidden, a reader is told, and the counters' age grows.
+func TestHiddenCalls(t *testing.T) {
+	gateway, store := &counting{hidden: true}, newCounters()
+	f := meter.NewFollower(map[string]meter.Feed{"gateway": gateway}, store, testkit.Logger(t))
+	before := f.Age(time.Now())["gateway"]
+	gateway.call(3)
+	for range 2 {
+		if err := f.CatchUp(t.Context()); err == nil || store.sum() != 3 {
+			t.Errorf("%d counts (%v), want 3 and an error", store.sum(), err)
+		}
+	}
+	if age := f.Age(time.Now())["gateway"]; age < before {
+		t.Errorf("the counters became younger: %v, then %v", before, age)
 	}
 }
 

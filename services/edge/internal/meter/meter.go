@@ -32,11 +32,11 @@ type Count struct {
 }
 
 // Page is a part of a service's counts. Next is the cursor of what follows it, and More reports that there may be some
-// already.
+// already. Incomplete reports that the service can't list yet all calls that were answered before.
 type Page struct {
-	Counts []Count
-	Next   string
-	More   bool
+	Counts           []Count
+	Next             string
+	More, Incomplete bool
 }
 
 // Feed is the counts of a service, in the order of their commits.

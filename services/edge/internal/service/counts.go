@@ -40,12 +40,13 @@ func (c *Counts) Read(ctx context.Context, cursor string) (meter.Page, error) {
 			Tags         map[string]string `json:"tags"`
 			Calls        int64             `json:"calls"`
 		} `json:"counts"`
-		Next string `json:"next_cursor"`
+		Next       string `json:"next_cursor"`
+		Incomplete bool   `json:"incomplete"`
 	}
 	if _, err := c.client.call(ctx, http.MethodGet, &to, "", nil, &answer); err != nil {
 		return meter.Page{}, fmt.Errorf("GET %s: %w", c.url.Path, err)
 	}
-	page := meter.Page{Counts: make([]meter.Count, len(answer.Counts)), Next: answer.Next, More: len(answer.Counts) == countPage}
+	page := meter.Page{Counts: make([]meter.Count, len(answer.Counts)), Next: answer.Next, More: len(answer.Counts) == countPage, Incomplete: answer.Incomplete}
 	for i, row := range answer.Counts {
 		tags, err := tagsText(row.Tags)
 		if err != nil {

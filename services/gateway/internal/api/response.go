@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/background"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -104,6 +105,7 @@ func (s *responseServer) compact(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	r = r.WithContext(callcount.With(r.Context(), nil))                                      // An empty summary is a failure, which counts nothing.
 	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, compaction.Body) // A replay writes the summary.
 }
 

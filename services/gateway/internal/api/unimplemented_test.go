@@ -62,8 +62,8 @@ func TestEveryMethodIsServed(t *testing.T) {
 
 type noCounts struct{ CallCounts }
 
-func (noCounts) List(context.Context, string, int) ([]countfeed.Sum, string, error) {
-	return nil, "", errors.New("none")
+func (noCounts) List(context.Context, string, int) (countfeed.Page, string, error) {
+	return countfeed.Page{}, "", errors.New("none")
 }
 
 type noOrganizations struct{ Organizations }

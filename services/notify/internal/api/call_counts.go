@@ -13,7 +13,7 @@ import (
 
 // CallCounts lists the counts of customers' calls; see countfeed.Pager.
 type CallCounts interface {
-	List(ctx context.Context, cursor string, limit int) (sums []countfeed.Sum, next string, err error)
+	List(ctx context.Context, cursor string, limit int) (page countfeed.Page, next string, err error)
 }
 
 // callCountServer implements countsv1.CallCountServiceServer.
@@ -25,12 +25,12 @@ type callCountServer struct {
 
 // ListCallCounts implements the method of that name.
 func (s *callCountServer) ListCallCounts(ctx context.Context, r *countsv1.ListCallCountsRequest) (*countsv1.ListCallCountsResponse, error) {
-	sums, next, err := s.counts.List(ctx, r.GetCursor(), int(r.GetLimit()))
+	page, next, err := s.counts.List(ctx, r.GetCursor(), int(r.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
-	out := &countsv1.ListCallCountsResponse{NextCursor: next}
-	for _, sum := range sums {
+	out := &countsv1.ListCallCountsResponse{NextCursor: next, Incomplete: page.Incomplete}
+	for _, sum := range page.Sums {
 		out.Counts = append(out.Counts, &countsv1.CallCount{
 			OrganizationId: sum.Organization, KeyId: sum.Key, Metric: sum.Metric, Minute: timestamppb.New(sum.Minute),
 			UserId: sum.User, Tags: sum.Tags, Calls: int32(sum.Calls),

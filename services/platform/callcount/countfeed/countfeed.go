@@ -56,6 +56,8 @@ type Position struct {
 type Page struct {
 	Sums []Sum
 	Next Position
+	// Incomplete reports that a transaction in progress hides counts of calls that were answered before.
+	Incomplete bool
 }
 
 // Feed is the counts of a service.
@@ -132,8 +134,8 @@ func columns(counts []callcount.Count) pgx.NamedArgs {
 	}
 }
 
-// List returns up to limit rows after a position. They include those of all calls that were answered before, unless a
-// transaction of another takes longer than a second.
+// List returns up to limit rows after a position. They include those of all calls that were answered before, unless the
+// page is incomplete: a transaction of the database server took longer than a second.
 func (f *Feed) List(ctx context.Context, after Position, limit int) (Page, error) {
 	page, err := f.page(ctx, after, limit)
 	if err != nil {
@@ -146,14 +148,15 @@ func (f *Feed) page(ctx context.Context, after Position, limit int) (Page, error
 	if err := f.await(ctx); err != nil {
 		return Page{}, err
 	}
-	if err := f.awaitHidden(ctx, after); err != nil {
+	shown, err := f.awaitHidden(ctx, after)
+	if err != nil {
 		return Page{}, err
 	}
 	rows, err := f.pool.Query(ctx, list, pgx.NamedArgs{"txid": after.Transaction, "seq": after.Row, "count": limit})
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Next: after}
+	page := Page{Next: after, Incomplete: !shown}
 	page.Sums, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Sum, err error) {
 		err = row.Scan(&page.Next.Transaction, &page.Next.Row, &s.Organization, &s.Key, &s.Metric, &s.Minute, &s.User, &s.Tags, &s.Calls)
 		return s, err
@@ -165,23 +168,24 @@ func (f *Feed) page(ctx context.Context, after Position, limit int) (Page, error
 // Counts would be skipped.
 var errAhead = errors.New("the cursor is ahead of the database's transactions")
 
-// awaitHidden returns when the rows that are committed now can be listed, or after the feed's patience. A transaction
-// that began before them and may yet add others hides them.
-func (f *Feed) awaitHidden(ctx context.Context, after Position) error {
+// awaitHidden returns when the rows that are committed now can be listed, or reports false after the feed's patience. A
+// transaction that began before them and may yet add others hides them.
+func (f *Feed) awaitHidden(ctx context.Context, after Position) (shown bool, err error) {
 	var newest, next uint64
-	err := f.pool.QueryRow(ctx, hidden).Scan(&newest, &next)
+	err = f.pool.QueryRow(ctx, hidden).Scan(&newest, &next)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case after.Transaction >= next:
-		return errAhead
+		return false, errAhead
 	case newest == 0:
-		return nil
+		return true, nil
 	}
-	return pgdb.Await(ctx, f.patience, func(ctx context.Context) (done bool, err error) {
-		err = f.pool.QueryRow(ctx, listed, pgx.NamedArgs{"txid": newest}).Scan(&done)
-		return done, err
+	err = pgdb.Await(ctx, f.patience, func(ctx context.Context) (bool, error) {
+		err := f.pool.QueryRow(ctx, listed, pgx.NamedArgs{"txid": newest}).Scan(&shown)
+		return shown, err
 	})
+	return shown, err
 }
 
 // Purge deletes up to limit rows before a position whose calls were made before a time, and returns how many there were.

@@ -60,11 +60,11 @@ func list(t *testing.T, k *countfeed.Pager, size int) (sums []countfeed.Sum, cur
 		if err != nil {
 			t.Fatal(err)
 		}
-		sums, cursor = append(sums, page...), next
-		for i := range page {
-			page[i].Minute = page[i].Minute.UTC()
+		for i := range page.Sums {
+			page.Sums[i].Minute = page.Sums[i].Minute.UTC()
 		}
-		if len(page) < size {
+		sums, cursor = append(sums, page.Sums...), next
+		if len(page.Sums) < size {
 			return sums, cursor
 		}
 	}
@@ -107,7 +107,7 @@ func TestFeed(t *testing.T) {
 		if diff := cmp.Diff(want, sums); diff != "" {
 			t.Errorf("pages of %d (-want +got):\n%s", size, diff)
 		}
-		if more, next, err := pager.List(t.Context(), cursor, 0); len(more) != 0 || next != cursor || err != nil {
+		if more, next, err := pager.List(t.Context(), cursor, 0); len(more.Sums) != 0 || next != cursor || err != nil {
 			t.Errorf("behind the end: %v, cursor %q (%v), want %q", more, next, err, cursor)
 		}
 	}
@@ -162,7 +162,7 @@ func TestReadersMissNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		cursor = next
-		for _, s := range page {
+		for _, s := range page.Sums {
 			calls += s.Calls
 		}
 	}
@@ -183,6 +183,32 @@ func TestReadersMissNothing(t *testing.T) {
 	}
 	if calls != writers*each {
 		t.Errorf("read %d counts, want %d", calls, writers*each)
+	}
+}
+
+// A page says that it lacks counts which a transaction in progress hides; they follow its cursor later.
+func TestHiddenCounts(t *testing.T) {
+	pool := open(t)
+	pager := countfeed.NewPager(countfeed.New(pool, nil), testkit.Logger(t))
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := countfeed.Add(t.Context(), tx, []callcount.Count{count("key_1", "", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := countfeed.New(pool, nil).Record(t.Context(), []callcount.Count{count("key_2", "", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	page, cursor, err := pager.List(t.Context(), "", 10)
+	if err != nil || !page.Incomplete || len(page.Sums) != 0 {
+		t.Errorf("%+v (%v), want an empty page that says so", page, err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if page, _, err = pager.List(t.Context(), cursor, 10); err != nil || page.Incomplete || len(page.Sums) != 2 {
+		t.Errorf("%+v (%v), want both counts", page, err)
 	}
 }
 
@@ -250,7 +276,10 @@ func TestRecorder(t *testing.T) {
 	}
 	stop()
 	running.Wait()
-	if _, err := recorder.Record(t.Context(), bad); err == nil {
+	if settled, err = recorder.Record(t.Context(), count("key_1", "", nil)); err == nil {
+		err = settled()
+	}
+	if err == nil {
 		t.Error("recorded after the end")
 	}
 }

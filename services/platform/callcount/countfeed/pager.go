@@ -56,20 +56,19 @@ const MaxPage = 1000
 
 // List returns up to limit rows after a cursor, and the cursor of what follows. The caller has stored the cursor: the rows
 // before it are not needed any more. A limit of 0 is MaxPage.
-func (p *Pager) List(ctx context.Context, cursor string, limit int) (sums []Sum, next string, err error) {
+func (p *Pager) List(ctx context.Context, cursor string, limit int) (page Page, next string, err error) {
 	after, ok := parse(cursor)
 	if !ok {
-		return nil, "", apierr.Invalid("cursor", "must be the next_cursor of a page")
+		return Page{}, "", apierr.Invalid("cursor", "must be the next_cursor of a page")
 	}
 	if limit == 0 {
 		limit = MaxPage
 	}
-	page, err := p.feed.List(ctx, after, limit)
-	if err != nil {
-		return nil, "", err
+	if page, err = p.feed.List(ctx, after, limit); err != nil {
+		return Page{}, "", err
 	}
 	p.read.Store(&after)
-	return page.Sums, page.Next.cursor(), nil
+	return page, page.Next.cursor(), nil
 }
 
 // Run deletes old rows until ctx ends. It is a part of the service's lifecycle.

@@ -96,7 +96,7 @@ func (s *deliveries) ResendDelivery(ctx context.Context, r *webhooksv1.ResendDel
 	}
 	record, deduplicated, err := s.deliverer.Resend(ctx, delivery.ResendRequest{
 		Organization: organization, Owner: owner, ID: r.GetId(), MaxAttempts: intOf(r.MaxAttempts),
-		Deadline: timeOf(r.GetDeadlineAt()), Key: key, Count: takeCount(ctx),
+		Deadline: timeOf(r.GetDeadlineAt()), Key: key,
 	})
 	if err != nil {
 		return nil, err

@@ -157,7 +157,7 @@ func (s *endpoints) TestEndpoint(ctx context.Context, r *webhooksv1.TestEndpoint
 		return nil, err
 	}
 	record, attempt, err := s.registry.Test(ctx, scope, r.GetId(), endpoint.Test{
-		EventType: r.GetEventType(), Payload: r.GetPayload(), Traceparent: traceparent(ctx), Count: takeCount(ctx),
+		EventType: r.GetEventType(), Payload: r.GetPayload(), Traceparent: traceparent(ctx),
 	})
 	if err != nil {
 		return nil, err

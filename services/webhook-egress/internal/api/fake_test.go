@@ -88,9 +88,9 @@ type (
 	replayer    struct{ *domain }
 )
 
-func (d callCounts) List(_ context.Context, cursor string, limit int) ([]countfeed.Sum, string, error) {
+func (d callCounts) List(_ context.Context, cursor string, limit int) (countfeed.Page, string, error) {
 	d.asked = append(d.asked, []any{cursor, limit})
-	return nil, cursor, d.err
+	return countfeed.Page{}, cursor, d.err
 }
 
 func (d circuitList) List(_ context.Context, f circuit.Filter, after breaker.Target, limit int) ([]circuit.Circuit, breaker.Target, error) {

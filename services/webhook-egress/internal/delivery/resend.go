@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/callcount"
 )
 
 // Resend is a checked request for a new series of attempts of an ended delivery.
@@ -21,8 +20,6 @@ type Resend struct {
 	// request that it is used for.
 	Key         string
 	Fingerprint [32]byte
-	// Count is the call's count; nil for none.
-	Count *callcount.Count
 }
 
 // Resent is the result of a Resend.
@@ -37,8 +34,6 @@ type ResendRequest struct {
 	MaxAttempts             *int
 	Deadline                time.Time
 	Key                     string
-	// Count is the call's count; nil for a call that counts nothing.
-	Count *callcount.Count
 }
 
 // Resend starts a new series of attempts of a delivery that is visible to the caller and has ended. A repeat with the
@@ -60,7 +55,6 @@ func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, d
 			Organization: r.Organization, Owner: r.Owner, ID: record.ID, MaxAttempts: Clamp(r.MaxAttempts, 0),
 			Deadline: r.Deadline, Key: r.Key,
 			Fingerprint: Fingerprint([]string{record.ID.String()}, Asked{MaxAttempts: r.MaxAttempts, Deadline: r.Deadline}),
-			Count:       r.Count,
 		})
 		return err
 	})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/callcount"
 )
 
 const (
@@ -25,8 +24,6 @@ type TestDelivery struct {
 	Payload                                          []byte
 	Endpoint                                         JobEndpoint
 	Traceparent                                      string
-	// Count is the call's count; nil for a call that counts nothing.
-	Count *callcount.Count
 }
 
 // SendTest sends one delivery without retries and waits for its end. The delivery does not count for its endpoint's
@@ -44,7 +41,7 @@ func (s *Service) SendTest(ctx context.Context, t TestDelivery) (record Record, 
 	accepted, err := s.commit(ctx, &Draft{
 		ID: NewID(now), Organization: t.Organization, Owner: t.Owner, Target: TargetOf(t.Organization, u), URL: u.String(),
 		EventType: t.EventType, SigningMode: t.SigningMode, Body: t.Payload, MaxAttempts: 1, Deadline: now.Add(testLife),
-		Traceparent: t.Traceparent, Endpoint: &t.Endpoint, Test: true, Count: t.Count,
+		Traceparent: t.Traceparent, Endpoint: &t.Endpoint, Test: true,
 	})
 	if err != nil {
 		return Record{}, nil, err

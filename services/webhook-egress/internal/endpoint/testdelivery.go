@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -15,8 +14,6 @@ type Test struct {
 	EventType   string
 	Payload     []byte
 	Traceparent string
-	// Count is the call's count; nil for a call that counts nothing.
-	Count *callcount.Count
 }
 
 // Test sends one delivery to the endpoint now, even if it is paused. attempt is nil when none was made before the
@@ -36,7 +33,7 @@ func (s *Service) Test(ctx context.Context, scope Scope, id string, t Test) (del
 	}
 	return s.o.Deliverer.SendTest(ctx, delivery.TestDelivery{
 		Organization: e.Organization, Owner: e.Owner, URL: e.URL, EventType: t.EventType, SigningMode: e.SigningMode,
-		Payload: t.Payload, Traceparent: t.Traceparent, Count: t.Count,
+		Payload: t.Payload, Traceparent: t.Traceparent,
 		Endpoint: delivery.JobEndpoint{
 			ID: e.ID, Secret: e.Secret, Earlier: e.Earlier,
 			Headers: e.Headers, Auth: e.SealedAuth, Signatures: e.Signatures, Moves: e.Moves,

@@ -16,7 +16,6 @@ import (
 func TestCallCounts(t *testing.T) {
 	s, pool := open(t)
 	jobs := postgres.Replays{Store: s}
-	failed := ended(t, s, "acme", 1, delivery.StatusFailed, nil)[0]
 	filter := replay.Filter{CreatedFrom: time.Now().Add(-time.Minute)}
 
 	// Each function sends a request with an idempotency key, whose fingerprint is print.
@@ -32,10 +31,6 @@ func TestCallCounts(t *testing.T) {
 		e := happening("acme", "", "order.paid")
 		e.Key, e.Rejected, e.Count = key, rejected, c
 		_, err := s.FanOut(t.Context(), e)
-		return err
-	}
-	resendWith := func(c *callcount.Count, key string) error {
-		_, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: failed, Key: key, Count: c})
 		return err
 	}
 	replayWith := func(c *callcount.Count, print byte) error {
@@ -64,9 +59,6 @@ func TestCallCounts(t *testing.T) {
 		{"event", func(c *callcount.Count) error { return emitWith(c, "k", nil) }, false, 1},
 		{"event again", func(c *callcount.Count) error { return emitWith(c, "k", nil) }, false, 1},
 		{"rejected event", func(c *callcount.Count) error { return emitWith(c, "l", errors.New("rejected")) }, true, 0},
-		{"resend", func(c *callcount.Count) error { return resendWith(c, "k") }, false, 1},
-		{"resend again", func(c *callcount.Count) error { return resendWith(c, "k") }, false, 1},
-		{"resend in flight", func(c *callcount.Count) error { return resendWith(c, "") }, true, 0},
 		{"replay", func(c *callcount.Count) error { return replayWith(c, 1) }, false, 1},
 		{"replay again", func(c *callcount.Count) error { return replayWith(c, 1) }, false, 1},
 		{"another replay", func(c *callcount.Count) error { return replayWith(c, 2) }, true, 0},

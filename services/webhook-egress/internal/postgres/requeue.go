@@ -54,7 +54,7 @@ func (s *Store) claimKey(ctx context.Context, q *dbsql.Queries, u use) (first de
 
 // Resend implements delivery.Store.
 func (s *Store) Resend(ctx context.Context, r delivery.Resend) (resent delivery.Resent, err error) {
-	err = s.inCountedTx(ctx, "resend", countsOf(r.Count), func(q *dbsql.Queries) error {
+	err = s.inTx(ctx, "resend", func(q *dbsql.Queries) error {
 		if r.Key != "" {
 			_, won, err := s.claimKey(ctx, q, use{kindResend, r.Organization, r.Owner, r.Key, r.Fingerprint, r.ID})
 			if err != nil || !won {

@@ -86,7 +86,9 @@ type ListCallCountsResponse struct {
 	// Counts after the cursor.
 	Counts []*CallCount `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
 	// Cursor of what follows, also on the last page.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// True if a transaction in progress hides counts of calls that were answered before. They follow the cursor later.
+	Incomplete    bool `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -133,6 +135,13 @@ func (x *ListCallCountsResponse) GetNextCursor() string {
 		return x.NextCursor
 	}
 	return ""
+}
+
+func (x *ListCallCountsResponse) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
 }
 
 // CallCount is a number of calls with the same key, metric, minute, user and tags. Several rows may have the same values;
@@ -245,11 +254,14 @@ const file_switchyard_counts_v1_call_counts_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xe8\a(\x01H\x00R\x05limit\x88\x01\x01\x12\x1f\n" +
 	"\x06cursor\x18\x02 \x01(\tB\a\xfaB\x04r\x02\x18@R\x06cursorB\b\n" +
-	"\x06_limit\"r\n" +
+	"\x06_limit\"\x92\x01\n" +
 	"\x16ListCallCountsResponse\x127\n" +
 	"\x06counts\x18\x01 \x03(\v2\x1f.switchyard.counts.v1.CallCountR\x06counts\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xbe\x02\n" +
+	"nextCursor\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x03 \x01(\bR\n" +
+	"incomplete\"\xbe\x02\n" +
 	"\tCallCount\x12'\n" +
 	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12\x15\n" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x16\n" +

@@ -221,6 +221,8 @@ func (m *ListCallCountsResponse) validate(all bool) error {
 
 	// no validation rules for NextCursor
 
+	// no validation rules for Incomplete
+
 	if len(errors) > 0 {
 		return ListCallCountsResponseMultiError(errors)
 	}

@@ -30,8 +30,8 @@ const (
 // them and adds the counts to the usage that is billed.
 type CallCountServiceClient interface {
 	// ListCallCounts reads the counts in the order of their commits, so that a reader that stores its cursor receives each
-	// once. The pages up to the end include every call that was answered before the request, unless another transaction of
-	// the database server takes longer than a second. Rows that were read are deleted after a week.
+	// once. The pages up to the end include every call that was answered before the request, unless one is incomplete. Rows
+	// that were read are deleted after a week.
 	ListCallCounts(ctx context.Context, in *ListCallCountsRequest, opts ...grpc.CallOption) (*ListCallCountsResponse, error)
 }
 
@@ -61,8 +61,8 @@ func (c *callCountServiceClient) ListCallCounts(ctx context.Context, in *ListCal
 // them and adds the counts to the usage that is billed.
 type CallCountServiceServer interface {
 	// ListCallCounts reads the counts in the order of their commits, so that a reader that stores its cursor receives each
-	// once. The pages up to the end include every call that was answered before the request, unless another transaction of
-	// the database server takes longer than a second. Rows that were read are deleted after a week.
+	// once. The pages up to the end include every call that was answered before the request, unless one is incomplete. Rows
+	// that were read are deleted after a week.
 	ListCallCounts(context.Context, *ListCallCountsRequest) (*ListCallCountsResponse, error)
 	mustEmbedUnimplementedCallCountServiceServer()
 }

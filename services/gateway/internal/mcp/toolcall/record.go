@@ -29,10 +29,11 @@ const Form = "tool"
 func Provider(server string) string { return "mcp/" + server }
 
 // commit records the call in the ledger. It was sent, so that its price is due whatever came back.
-func (x *execution) commit(ctx context.Context) {
+// answers reports whether the caller gets the result, so that its call counts.
+func (x *execution) commit(ctx context.Context, answers bool) {
 	x.ended = time.Now()
 	row := x.row()
-	if x.outcome == ledger.OutcomeCompleted {
+	if answers {
 		count, _ := callcount.Take(ctx, x.ended)
 		row.CountMetric = count.Metric
 	}
@@ -42,6 +43,9 @@ func (x *execution) commit(ctx context.Context) {
 	err := x.caller.Ledger.Commit(context.WithoutCancel(ctx), row)
 	if x.turns == 1 { // It has what is reserved.
 		x.recorded = err == nil
+	}
+	if err != nil && row.CountMetric != "" {
+		callcount.PutBack(ctx)
 	}
 	if err != nil {
 		x.caller.Log.ErrorContext(ctx, "the ledger row of a tool's call could not be committed", slog.String("error", err.Error()))

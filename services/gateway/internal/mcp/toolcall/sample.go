@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // Sampler answers servers that ask for completions, by completions that the asker's organization pays; see
@@ -42,7 +43,8 @@ func (x *execution) sample(ctx context.Context, params json.RawMessage) (json.Ra
 	}
 	asker := x.request.Asker
 	asker.RequestID = sampleID(asker.RequestID, number)
-	answer, err := x.caller.Sampler.Sample(ctx, &asker, x.server.ID, terms, params)
+	// The call of the tool counts, and not the completions that it asks for.
+	answer, err := x.caller.Sampler.Sample(callcount.With(ctx, nil), &asker, x.server.ID, terms, params)
 	if rule, found := brokenRule(err); found { // The caller's own parameters are in order.
 		err = misasked("the server asked for a completion in a wrong form: " + rule).Wrap(err)
 	}

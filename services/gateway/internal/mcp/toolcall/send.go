@@ -68,7 +68,7 @@ func (x *execution) round(ctx context.Context) (upstream.Result, error) {
 	}
 	x.sent, x.rounds, x.turns = true, x.rounds+1, x.turns+1
 	x.outcome, err = x.classify(ctx, &result, err)
-	x.commit(ctx)
+	x.commit(ctx, err == nil && result.Kind == upstream.KindComplete)
 	return result, err
 }
 

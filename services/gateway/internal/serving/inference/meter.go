@@ -83,6 +83,9 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 		c.countMetric = count.Metric
 	}
 	x.billed, x.recorded = x.commit(ctx, c)
+	if c.countMetric != "" && !x.recorded {
+		callcount.PutBack(ctx)
+	}
 	x.earnHedges(x.billed)
 	return x.billed.report
 }
