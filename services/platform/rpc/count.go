@@ -34,7 +34,13 @@ func (s *Server) counted(w http.ResponseWriter, r *http.Request, c caller.Caller
 		return
 	}
 	ctx := callcount.With(r.Context(), newCount(c))
-	answer := &countedWriter{ResponseWriter: w, ctx: ctx, recorder: s.options.Counts}
+	answer := &countedWriter{ResponseWriter: w, record: func() (func() error, error) {
+		count, left := callcount.Take(ctx, time.Now())
+		if !left {
+			return nil, nil
+		}
+		return s.options.Counts.Record(context.WithoutCancel(ctx), count)
+	}}
 	serve(answer, r.WithContext(ctx))
 	if err := answer.settle(); err != nil {
 		s.options.Log.ErrorContext(ctx, "a call was not counted, its caller was cut off", slog.String("error", err.Error()))
@@ -54,11 +60,12 @@ func newCount(c caller.Caller) *callcount.Call {
 type countedWriter struct {
 	http.ResponseWriter
 
-	ctx      context.Context //nolint:containedctx // WriteHeader has none.
-	recorder callcount.Recorder
-	begun    bool
-	settled  func() error // nil if there is nothing to wait for
-	err      error
+	// record records the count if the handler has left it. The function that it returns waits until the count is durable;
+	// it is nil if there is nothing to wait for.
+	record  func() (settled func() error, err error)
+	begun   bool
+	settled func() error
+	err     error
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -96,19 +103,15 @@ func (w *countedWriter) FlushError() error {
 
 // begin counts a success. An answer of known length is complete with its last byte, so its count is durable before.
 func (w *countedWriter) begin(status int) {
-	w.begun = status >= http.StatusOK // Another head follows that of a 1xx.
+	w.begun = status >= http.StatusOK // After a 1xx head, the final one follows.
 	if status/100 != 2 {
 		return
 	}
-	if count, taken := callcount.Take(w.ctx, time.Now()); taken {
-		if w.settled, w.err = w.recorder.Record(context.WithoutCancel(w.ctx), count); w.err != nil {
-			return
-		}
-		if w.Header().Get("Content-Length") != "" {
-			if w.err = w.settle(); w.err != nil {
-				return
-			}
-		}
+	if w.settled, w.err = w.record(); w.err != nil {
+		return
+	}
+	if w.Header().Get("Content-Length") != "" && w.settle() != nil {
+		return
 	}
 	w.Header()[callcount.HeaderCounted] = counted
 }

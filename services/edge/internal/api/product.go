@@ -60,7 +60,7 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 	}
 }
 
-// uncounted reports a call that its service has answered and not counted, as those of the release before do.
+// uncounted logs and counts a call that a service has answered without counting it. Services of earlier releases do so.
 func (a *API) uncounted(ctx context.Context, r route.Route) {
 	a.uncountedCalls.Add(ctx, 1, metric.WithAttributes(attribute.String("service", r.Upstream)))
 	a.options.Log.ErrorContext(ctx, "a service has answered a call and not counted it: its release may be older than the edge's",

@@ -41,8 +41,8 @@ type Page struct {
 
 // Feed is the counts of a service, in the order of their commits.
 type Feed interface {
-	// Read returns the counts after a cursor, empty for the beginning. It includes those of all calls that were answered
-	// before.
+	// Read returns the counts after a cursor; an empty cursor starts at the beginning. Every call that was answered before
+	// Read is included, unless the page is incomplete.
 	Read(ctx context.Context, cursor string) (Page, error)
 }
 

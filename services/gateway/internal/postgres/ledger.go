@@ -30,7 +30,7 @@ func NewLedger(pool *pgxpool.Pool) *Ledger {
 	return &Ledger{pool: pool, patience: 250 * time.Millisecond, counts: NewCounts(pool)}
 }
 
-// NewCounts returns the counts of calls in a database, with those of the ledger's entries.
+// NewCounts returns the feed of call counts in a database. Ledger entries add to it.
 func NewCounts(pool *pgxpool.Pool) *countfeed.Feed {
 	return countfeed.New(pool, func(ctx context.Context) error { return awaitEntries(ctx, pool) })
 }

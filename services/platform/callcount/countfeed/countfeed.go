@@ -134,8 +134,8 @@ func columns(counts []callcount.Count) pgx.NamedArgs {
 	}
 }
 
-// List returns up to limit rows after a position. They include those of all calls that were answered before, unless the
-// page is incomplete: a transaction of the database server took longer than a second.
+// List returns up to limit rows after a position. Every call that was answered before List is included, unless the page
+// is incomplete because another transaction of the database server took longer than a second.
 func (f *Feed) List(ctx context.Context, after Position, limit int) (Page, error) {
 	page, err := f.page(ctx, after, limit)
 	if err != nil {

@@ -51,7 +51,7 @@ type Pager struct {
 // NewPager returns the Pager of a feed; the caller has to start Run.
 func NewPager(f *Feed, log *slog.Logger) *Pager { return &Pager{feed: f, log: log} }
 
-// MaxPage is the largest size of a page, and that of a page whose size is not asked for.
+// MaxPage is the largest and the default page size.
 const MaxPage = 1000
 
 // List returns up to limit rows after a cursor, and the cursor of what follows. The caller has stored the cursor: the rows

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// waiting bounds the counts that wait to be committed, together those of one commit.
+	// waiting is how many counts may wait for a commit; together is how many share one.
 	waiting  = 1024
 	together = 512
 	// recordTime bounds a commit.

@@ -42,7 +42,7 @@ func (m *memory) counted() map[uuid.UUID]callcount.Count {
 	return maps.Clone(m.counts)
 }
 
-// Counts reach the store beside entries, as they were recorded, also those of a time when it was away.
+// Counts and entries reach the store unchanged, including those recorded while the store was unavailable.
 func TestRecordCounts(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
