@@ -99,11 +99,10 @@ type Options struct {
 
 // API serves requests; New creates it.
 type API struct {
-	options Options
-	chain   *chain.Chain
-	quotas  *chain.Quotas
-	// uncountedCalls counts the calls that were answered and not counted, by service.
-	uncountedCalls metric.Int64Counter
+	options  Options
+	chain    *chain.Chain
+	quotas   *chain.Quotas
+	receipts *chain.Receipts
 }
 
 // New returns the face.
@@ -119,9 +118,8 @@ func New(options Options) (http.Handler, error) {
 	if a.quotas, err = chain.NewQuotas(options.Quotas, options.Meter); err != nil {
 		return nil, err
 	}
-	if a.uncountedCalls, err = options.Meter.Int64Counter("switchyard.edge.uncounted",
-		metric.WithDescription("Calls of customers that a service has answered and not counted, by service.")); err != nil {
-		return nil, fmt.Errorf("counter of uncounted calls: %w", err)
+	if a.receipts, err = chain.NewReceipts(options.Log, options.Meter); err != nil {
+		return nil, err
 	}
 	if err := a.mountRoutes(); err != nil {
 		return nil, err

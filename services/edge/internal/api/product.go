@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
@@ -48,8 +45,8 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 			Metric:   r.Metric,
 			Succeeded: func(counted bool) {
 				l.Succeeded = true
-				if r.Metric != "" && !counted {
-					a.uncounted(req.Context(), r)
+				if r.Metric != "" {
+					a.receipts.Check(req.Context(), counted, r.Upstream, r.Path)
 				}
 			},
 		}
@@ -58,13 +55,6 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		}
 		return a.quotas.Hold(w, req, l, who.quota, use, func() error { return a.options.Relay.Do(w, req, call) })
 	}
-}
-
-// uncounted logs and counts a call that a service has answered without counting it. Services of earlier releases do so.
-func (a *API) uncounted(ctx context.Context, r route.Route) {
-	a.uncountedCalls.Add(ctx, 1, metric.WithAttributes(attribute.String("service", r.Upstream)))
-	a.options.Log.ErrorContext(ctx, "a service has answered a call and not counted it: its release may be older than the edge's",
-		"service", r.Upstream, "route", r.Path)
 }
 
 // errDrain ends a stream of events for its reader when the edge drains.

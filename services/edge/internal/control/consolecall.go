@@ -33,8 +33,8 @@ func (a *API) mountOperations(served *chain.Chain) {
 		served.Mount(consoleAPI+path, methods)
 	}
 	c := a.options.Console
-	customers := &Portal{Table: c.Table, Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
-	routes := customers.customerRoutes(unheld)
+	customers := &Portal{Table: c.Table.Unbilled(), Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
+	routes := customers.customerRoutes(unheld, nil)
 	a.decideInOwnName(c.Table, routes)
 	maps.Copy(routes, a.alertRoutes())
 	maps.Copy(routes, a.approverRoutes())

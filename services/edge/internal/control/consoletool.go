@@ -31,7 +31,7 @@ func (p *Portal) toolRoutes() map[string]map[string]sessionHandler {
 		return nil
 	}
 	pass := func(method, path, target string, query ...string) sessionHandler {
-		return p.pass(route.Route{Method: method, Path: path, Upstream: upstreamGateway, Target: target, Timeout: consoleTime, Query: query}, unheld)
+		return p.pass(route.Route{Method: method, Path: path, Upstream: upstreamGateway, Target: target, Timeout: consoleTime, Query: query}, unheld, nil)
 	}
 	const (
 		server  = toolServers + "/{server_id}"

@@ -57,7 +57,9 @@ type Options struct {
 // API serves requests; New creates it.
 type API struct {
 	options Options
-	quotas  *chain.Quotas // of the portal
+	// quotas and receipts are the portal's.
+	quotas   *chain.Quotas
+	receipts *chain.Receipts
 }
 
 // New returns the face.
@@ -73,6 +75,9 @@ func New(options Options) (http.Handler, error) {
 	a.mount(served, caller.RoleService, a.serviceRoutes())
 	if options.Portal != nil {
 		if a.quotas, err = chain.NewQuotas(options.Portal.Enforcer, options.Meter); err != nil {
+			return nil, err
+		}
+		if a.receipts, err = chain.NewReceipts(options.Log, options.Meter); err != nil {
 			return nil, err
 		}
 		a.mount(served, caller.RoleOperator, a.portalAdmin())

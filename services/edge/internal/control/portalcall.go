@@ -28,7 +28,7 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		"/keys/{id}":        {http.MethodDelete: a.revokeSessionKey},
 		"/keys/{id}/rotate": {http.MethodPost: a.rotateSessionKey},
 	}
-	customers := a.options.Portal.customerRoutes(a.holdToPlan)
+	customers := a.options.Portal.customerRoutes(a.holdToPlan, a.receipts)
 	a.decideInOwnName(a.options.Portal.Table, customers)
 	maps.Copy(routes, customers)
 	maps.Copy(routes, a.alertRoutes())
@@ -41,8 +41,9 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 // hold makes a session's call, if a plan doesn't refuse it.
 type hold func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session, use quota.Use, call func() error) error
 
-// customerRoutes returns the customers' routes that sessions may call, by path and method.
-func (p *Portal) customerRoutes(hold hold) map[string]map[string]sessionHandler {
+// customerRoutes returns the customers' routes that sessions may call, by path and method. receipts may be nil if no route
+// is billed.
+func (p *Portal) customerRoutes(hold hold, receipts *chain.Receipts) map[string]map[string]sessionHandler {
 	routes := make(map[string]map[string]sessionHandler)
 	for _, r := range p.Table.Routes {
 		if p.Table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == upstreamControl {
@@ -51,18 +52,18 @@ func (p *Portal) customerRoutes(hold hold) map[string]map[string]sessionHandler 
 		if routes[r.Path] == nil {
 			routes[r.Path] = make(map[string]sessionHandler)
 		}
-		routes[r.Path][r.Method] = p.relay(r, hold)
+		routes[r.Path][r.Method] = p.relay(r, hold, receipts)
 	}
 	return routes
 }
 
 // relay passes a call of a customers' route on if the session's scopes open it.
-func (p *Portal) relay(r route.Route, hold hold) sessionHandler {
-	return withScope(r, p.pass(r, hold))
+func (p *Portal) relay(r route.Route, hold hold, receipts *chain.Receipts) sessionHandler {
+	return withScope(r, p.pass(r, hold, receipts))
 }
 
 // pass passes a call on, as the session's organization, owner and user.
-func (p *Portal) pass(r route.Route, hold hold) sessionHandler {
+func (p *Portal) pass(r route.Route, hold hold, receipts *chain.Receipts) sessionHandler {
 	target, use := r.TargetBelow(p.Upstreams[r.Upstream]), quota.UseOf(r.Metric)
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
 		actAs(req, r, s)
@@ -73,7 +74,12 @@ func (p *Portal) pass(r route.Route, hold hold) sessionHandler {
 			Follow:       func(end context.CancelCauseFunc) func() { return p.follow(r, s, end) },
 			Inject:       func(h http.Header) { chain.Inject(req.Context(), h) },
 			Metric:       r.Metric,
-			Succeeded:    func(bool) { l.Succeeded = true },
+			Succeeded: func(counted bool) {
+				l.Succeeded = true
+				if r.Metric != "" {
+					receipts.Check(req.Context(), counted, r.Upstream, r.Path)
+				}
+			},
 		}
 		return hold(w, req, l, s, use, func() error { return p.Relay.Do(w, req, call) })
 	}

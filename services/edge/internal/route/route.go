@@ -267,6 +267,15 @@ func (t Table) Served(upstreams []string) Table {
 	return t
 }
 
+// Unbilled returns the table with routes whose calls count nothing.
+func (t Table) Unbilled() Table {
+	t.Routes = slices.Clone(t.Routes)
+	for i := range t.Routes {
+		t.Routes[i].Metric = ""
+	}
+	return t
+}
+
 // Products returns every product that has a route, sorted.
 func (t Table) Products() []string {
 	var products []string
