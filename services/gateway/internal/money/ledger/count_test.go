@@ -77,7 +77,8 @@ func TestCountsOverKills(t *testing.T) {
 	store := newMemory()
 	random := rand.New(rand.NewPCG(1, 2))
 	store.fate = func() (bool, error) {
-		return random.IntN(3) > 0, []error{nil, ErrUnavailable}[random.IntN(2)]
+		err := []error{nil, ErrUnavailable}[random.IntN(2)]
+		return err == nil || random.IntN(3) > 0, err
 	}
 	r, _, end := begin(t, store, filepath.Join(t.TempDir(), "spool"), 1<<20, ModeSynced)
 	var mu sync.Mutex
