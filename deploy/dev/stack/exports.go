@@ -6,7 +6,7 @@ import "fmt"
 // over after a second.
 func exportsYAML(billing string) string {
 	const destination = "  - {name: %s, kind: %[1]s, base_url: %q, key_file: %s, meters: {llm_requests: calls, deliveries: deliveries, %s}}\n"
-	return "every: 200ms\nlease: 1s\nledger_token_file: " + operatorToken + "\ndestinations:\n" +
+	return "every: 500ms\nlease: 1s\ndestinations:\n" +
 		fmt.Sprintf(destination, "stripe", billing, billingKey, "ledger.cost_pico_usd: cost") +
 		fmt.Sprintf(destination, "openmeter", billing, billingKey, "ledger.total_tokens: tokens, ledger.cost_cents: cost") +
 		fmt.Sprintf(destination, "lago", billing, billingKey, "ledger.cost_cents: cost")

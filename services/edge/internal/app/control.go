@@ -40,7 +40,11 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("service tokens: %w", err)
 	}
-	usage, err := startUsage(ctx, s, cfg, stores)
+	billed, err := startSpend(s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("spend: %w", err)
+	}
+	usage, err := startUsage(ctx, s, cfg, stores, billed)
 	if err != nil {
 		return fmt.Errorf("usage: %w", err)
 	}
@@ -59,7 +63,7 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err := startEvents(ctx, s, cfg, stores, plans.watcher); err != nil {
 		return fmt.Errorf("events: %w", err)
 	}
-	exports, err := startExports(ctx, s, cfg, stores)
+	exports, err := startExports(ctx, s, cfg, stores, billed)
 	if err != nil {
 		return fmt.Errorf("exports: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"switchyard.dev/services/edge/internal/export"
+	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/platform/command"
 	"switchyard.dev/services/platform/service"
 )
@@ -38,7 +40,11 @@ func exportsCommand(line command.Service[Config]) *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			x, err := newExports(cfg, pool)
+			secure, err := cfg.UpstreamTLS.Config()
+			if err != nil {
+				return fmt.Errorf("%s_UPSTREAM_TLS_: %w", prefix, err)
+			}
+			x, err := newExports(cfg, pool, newTail(cfg, proxy.Transport(secure), slog.New(slog.DiscardHandler)))
 			if err != nil {
 				return err
 			}

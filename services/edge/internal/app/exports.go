@@ -14,7 +14,6 @@ import (
 	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/postgres"
-	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/service"
 )
@@ -29,8 +28,9 @@ type exports struct {
 	pagers   map[export.Source]export.Pager
 }
 
-// newExports reads the exports file and checks it against the other settings.
-func newExports(cfg Config, pool *pgxpool.Pool) (exports, error) {
+// newExports reads the exports file and checks it against the other settings. tail is the gateway's billed feed; nil
+// without a gateway.
+func newExports(cfg Config, pool *pgxpool.Pool, tail *billing.Tail) (exports, error) {
 	x := exports{store: postgres.NewExports(pool), pagers: make(map[export.Source]export.Pager)}
 	if cfg.ExportsFile == "" {
 		return x, nil
@@ -44,17 +44,11 @@ func newExports(cfg Config, pool *pgxpool.Pool) (exports, error) {
 		return x, fmt.Errorf("%s_USAGE_HOURS: exports need %s or more", prefix, least)
 	}
 	x.pagers[export.Counts] = export.NewCountFeed(x.store)
-	if x.settings.LedgerTokenFile == "" {
-		return x, nil
+	if tail != nil {
+		x.pagers[export.Ledger] = export.NewLedgerFeed(tail)
+	} else if x.settings.Reads(export.Ledger) {
+		return x, errors.New(prefix + "_GATEWAY_URL: required by the meters of the ledger in " + prefix + "_EXPORTS_FILE")
 	}
-	if cfg.GatewayURL.Host == "" {
-		return x, errors.New(prefix + "_GATEWAY_URL: required by ledger_token_file of " + prefix + "_EXPORTS_FILE")
-	}
-	secure, err := cfg.UpstreamTLS.Config()
-	if err != nil {
-		return x, fmt.Errorf("%s_UPSTREAM_TLS_: %w", prefix, err)
-	}
-	x.pagers[export.Ledger] = export.NewLedgerFeed(billing.NewFeed(proxy.Transport(secure), &cfg.GatewayURL, x.settings.LedgerTokenFile.Read))
 	return x, nil
 }
 
@@ -77,8 +71,10 @@ func (x exports) manager() *export.Manager {
 }
 
 // startExports starts the exports to all destinations and returns their manager.
-func startExports(ctx context.Context, s *service.Service, cfg Config, stores stores) (*export.Manager, error) {
-	x, err := newExports(cfg, stores.pool)
+func startExports(
+	ctx context.Context, s *service.Service, cfg Config, stores stores, tail *billing.Tail,
+) (*export.Manager, error) {
+	x, err := newExports(cfg, stores.pool, tail)
 	if err != nil || len(x.settings.Destinations) == 0 {
 		return x.manager(), err
 	}

@@ -2,17 +2,11 @@ package app
 
 import (
 	"context"
-	"net/http"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/redis"
-	"switchyard.dev/services/edge/internal/spend"
-	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/service"
 )
 
@@ -43,15 +37,4 @@ func sharedQuotas(stores stores) quota.Shared {
 		return nil
 	}
 	return redis.NewQuotas(stores.redis)
-}
-
-// followSpend starts to read what organizations spend, if there is a gateway where they can.
-func followSpend(s *service.Service, cfg Config, pool *pgxpool.Pool, transport http.RoundTripper, token secret.Value) {
-	base, ok := cfg.upstreams()["gateway"]
-	if !ok {
-		return
-	}
-	follower := spend.NewFollower(billing.NewFeed(transport, base, func() (secret.Value, error) { return token, nil }), postgres.NewSpend(pool), s.Log)
-	s.Runner.Go("spend", follower.Run)
-	s.Runner.Go("upkeep of spend", follower.Upkeep)
 }

@@ -165,7 +165,6 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 	if err != nil {
 		return err
 	}
-	followSpend(s, cfg, pool, transport, token)
 	secure, err := cfg.TLS.Config()
 	if err != nil {
 		return err

@@ -81,6 +81,9 @@ type CountFeed struct{ store Store }
 // NewCountFeed returns the feed of a store.
 func NewCountFeed(store Store) CountFeed { return CountFeed{store} }
 
+// Waiting implements Pager. Counts wait for their interval, so that each of them is large.
+func (f CountFeed) Waiting(context.Context, string) int { return 0 }
+
 // Page implements Pager. The position is the id of the last growth.
 func (f CountFeed) Page(ctx context.Context, c Cursor, limit int) (Page, error) {
 	var last int64

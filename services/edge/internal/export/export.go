@@ -121,6 +121,8 @@ type Page struct {
 // Pager reads a source from a cursor's position on.
 type Pager interface {
 	Page(ctx context.Context, c Cursor, limit int) (Page, error)
+	// Waiting returns how many entries are known to be behind a position, without asking the source.
+	Waiting(ctx context.Context, position string) int
 }
 
 // Refusal is an event that a destination refused for what it is.

@@ -8,18 +8,21 @@ import (
 	"strings"
 
 	"switchyard.dev/services/edge/internal/billing"
+	"switchyard.dev/services/platform/feed"
 )
 
-// Billed is the gateway's billed feed, see billing.Feed.
-type Billed interface {
-	Read(ctx context.Context, q billing.Query) (billing.Page, error)
+// Tail is the gateway's billed feed, see billing.Tail.
+type Tail interface {
+	billing.Source
+	// Waiting returns how many records are known to be behind a position, without a read.
+	Waiting(ctx context.Context, p feed.Position) int
 }
 
 // LedgerFeed pages through the billed records of all organizations.
-type LedgerFeed struct{ feed Billed }
+type LedgerFeed struct{ tail Tail }
 
-// NewLedgerFeed returns the pages of a feed that reads all organizations.
-func NewLedgerFeed(feed Billed) *LedgerFeed { return &LedgerFeed{feed} }
+// NewLedgerFeed returns the pages of a feed.
+func NewLedgerFeed(t Tail) *LedgerFeed { return &LedgerFeed{t} }
 
 var errNoID = errors.New("a record of the gateway's feed has no id")
 
@@ -47,13 +50,17 @@ func cents(pico int64) string {
 	return fmt.Sprintf("%d.%s", pico/perCent, strings.TrimRight(fmt.Sprintf("%0*d", digits, pico%perCent), "0"))
 }
 
-// Page implements Pager. The feed's cursor belongs to its filters, which a Cursor never changes.
+// Page implements Pager.
 func (f *LedgerFeed) Page(ctx context.Context, c Cursor, limit int) (Page, error) {
-	read, err := f.feed.Read(ctx, billing.Query{Since: c.Since, Until: c.Until, Cursor: c.Position, Limit: min(limit, billing.MaxPage)})
+	after, err := billing.ParsePosition(c.Position)
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Next: read.Next, End: !read.More}
+	read, err := f.tail.Read(ctx, billing.Query{Since: c.Since, Until: c.Until, After: after, Limit: min(limit, billing.MaxPage)})
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{Next: read.Next.String(), End: !read.More}
 	for _, r := range read.Records {
 		e, err := entryOf(r)
 		if err != nil {
@@ -62,4 +69,13 @@ func (f *LedgerFeed) Page(ctx context.Context, c Cursor, limit int) (Page, error
 		page.Entries = append(page.Entries, e)
 	}
 	return page, nil
+}
+
+// Waiting implements Pager.
+func (f *LedgerFeed) Waiting(ctx context.Context, position string) int {
+	p, err := billing.ParsePosition(position)
+	if err != nil {
+		return 0
+	}
+	return f.tail.Waiting(ctx, p)
 }

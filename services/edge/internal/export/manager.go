@@ -261,7 +261,7 @@ func (m *Manager) preview(ctx context.Context, d Destination, cursors []Cursor, 
 		}
 		end := false
 		for n := 0; n < previewPages && !end; n++ {
-			page, err := m.pagers[c.Source].Page(ctx, c, pageSize)
+			page, err := m.pagers[c.Source].Page(ctx, c, d.Kind.page())
 			if err != nil {
 				return Preview{}, err
 			}

@@ -22,7 +22,7 @@ func TestPreviewLeavesOutSettledEvents(t *testing.T) {
 		"unsure, soon at Stripe":         {Stripe, 250, 99, hour.Add(-22 * time.Hour), 151},
 		"unsure, too late at Stripe":     {Stripe, 250, 99, hour.Add(-23 * time.Hour), 150},
 		"unsure, late at OpenMeter":      {OpenMeter, 250, 99, hour.Add(-23 * time.Hour), 151},
-		"unsure, too late for OpenMeter": {OpenMeter, 250, 99, hour.Add(-31 * 24 * time.Hour), 150},
+		"unsure, too late for OpenMeter": {OpenMeter, 1150, 99, hour.Add(-31 * 24 * time.Hour), 150},
 		"unsure, late at Lago":           {Lago, 250, 99, hour.Add(-40 * 24 * time.Hour), 151},
 	} {
 		t.Run(name, func(t *testing.T) {

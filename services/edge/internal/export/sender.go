@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pageSize is the number of entries that a cursor moves over at once.
-	pageSize = 100
+	// look is the interval at which a sender that waits looks for a full page.
+	look = time.Second
 	// minBackoff and maxBackoff bound the wait after failures in a row, which doubles.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
@@ -29,6 +29,8 @@ type sender struct {
 	// failures counts the failed rounds in a row. stalled counts those that also settled no event.
 	failures, stalled int
 	turns             turns
+	// positions are those behind the last pages of the sources, while this process has the lease.
+	positions map[Source]string
 }
 
 // run sends until ctx ends: page after page, then after the interval, after a failure later.
@@ -39,18 +41,35 @@ func (s *sender) run(ctx context.Context) error {
 			more, err = s.round(ctx, time.Now())
 			return err
 		})
-		wait := s.next(ctx, more, err)
-		if wait == 0 && ctx.Err() == nil {
-			continue
+		if !s.rest(ctx, s.next(ctx, more, err), err == nil) {
+			return nil
 		}
-		timer := time.NewTimer(wait)
+	}
+}
+
+// rest waits; if it may end early, then only until a full page waits. It reports false when ctx has ended.
+func (s *sender) rest(ctx context.Context, wait time.Duration, early bool) bool {
+	end := time.Now().Add(wait)
+	for left := wait; left > 0 && (!early || !s.full(ctx)); left = time.Until(end) {
+		timer := time.NewTimer(min(left, look))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
+			return false
 		case <-timer.C:
 		}
 	}
+	return ctx.Err() == nil
+}
+
+// full reports whether a source is known to have a full page.
+func (s *sender) full(ctx context.Context) bool {
+	for source, position := range s.positions {
+		if s.Pagers[source].Waiting(ctx, position) >= s.destination.Kind.page() {
+			return true
+		}
+	}
+	return false
 }
 
 // next returns how long to wait after a round. The first failure of a row is logged, and the recovery.
@@ -91,6 +110,7 @@ func (s *sender) round(ctx context.Context, now time.Time) (more bool, err error
 	if err != nil {
 		return false, fmt.Errorf("read cursors: %w", err)
 	}
+	s.positions = make(map[Source]string)
 	var errs []error
 	for _, c := range cursors {
 		if s.Pagers[c.Source] == nil || !s.destination.reads(c.Source) {
@@ -129,8 +149,11 @@ func (s *sender) step(ctx context.Context, c Cursor, now time.Time) (end, held b
 		}
 		return true, true, err
 	}
-	if p.Page.Next == c.Position && c.Until.IsZero() && c.Failure == "" {
-		return p.Page.End, true, nil
+	if c.Until.IsZero() {
+		s.positions[c.Source] = p.Page.Next
+		if len(p.Page.Entries) == 0 && (c.Position != "" || p.Page.Next == "") && c.Failure == "" {
+			return p.Page.End, true, nil
+		}
 	}
 	if err := s.Store.Advance(ctx, fence, p); err != nil {
 		return true, !errors.Is(err, ErrFence), fmt.Errorf("advance the cursor of %s: %w", c.Source, err)
@@ -144,7 +167,7 @@ func (s *sender) step(ctx context.Context, c Cursor, now time.Time) (end, held b
 func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Time) (Progress, error) {
 	p := Progress{Cursor: c}
 	var err error
-	if p.Page, err = s.Pagers[c.Source].Page(ctx, c, pageSize); err != nil {
+	if p.Page, err = s.Pagers[c.Source].Page(ctx, c, s.destination.Kind.page()); err != nil {
 		return p, err
 	}
 	events, settled, err := pageEvents(ctx, s.Store, s.destination, c, p.Page)

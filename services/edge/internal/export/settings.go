@@ -37,14 +37,23 @@ func (k Kind) memory() time.Duration {
 	return 0
 }
 
+// page returns the number of entries that a cursor moves over at once.
+func (k Kind) page() int {
+	if k == Stripe { // has a request for each event
+		return 100
+	}
+	return 1000
+}
+
 // Settings is the content of the exports file.
 type Settings struct {
-	// Every is the interval at which counts are collected and sources are asked for more, 5 minutes if absent.
+	// Every is the interval at which counts are collected and sources are asked for more, 5 minutes if absent. Full pages
+	// of the ledger are sent as they come.
 	Every time.Duration `yaml:"every"`
 	// Lease is for how long a replica is the one that exports, 30 seconds if absent. Another takes over after it.
 	Lease time.Duration `yaml:"lease"`
-	// LedgerTokenFile holds an operator's token of the gateway; only meters of the ledger need it.
-	LedgerTokenFile secret.File   `yaml:"ledger_token_file"`
+	// LedgerTokenFile is for files of earlier releases, and has no effect: control reads the ledger with its own token.
+	LedgerTokenFile string        `yaml:"ledger_token_file"`
 	Destinations    []Destination `yaml:"destinations"`
 }
 
@@ -93,9 +102,6 @@ func Read(text []byte, folder string, metrics []string) (Settings, error) {
 			d.KeyFile = secret.File(filepath.Join(folder, string(d.KeyFile)))
 		}
 	}
-	if s.LedgerTokenFile != "" && !filepath.IsAbs(string(s.LedgerTokenFile)) {
-		s.LedgerTokenFile = secret.File(filepath.Join(folder, string(s.LedgerTokenFile)))
-	}
 	return s, errors.Join(errs...)
 }
 
@@ -116,9 +122,6 @@ func (s Settings) check() error {
 			errs = append(errs, fmt.Errorf("destinations: the name %q is used twice", d.Name))
 		}
 		names[d.Name] = true
-		if d.reads(Ledger) && s.LedgerTokenFile == "" {
-			errs = append(errs, fmt.Errorf("ledger_token_file: required by the meters of %q", d.Name))
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -169,6 +172,11 @@ func (d Destination) checkMeters(metrics []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Reads reports whether any destination has a meter of a source.
+func (s Settings) Reads(source Source) bool {
+	return slices.ContainsFunc(s.Destinations, func(d Destination) bool { return d.reads(source) })
 }
 
 // reads reports whether the destination has a meter of a source.

@@ -26,10 +26,10 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.Destinations[0]
-	if s.Every != 5*time.Minute || s.Lease != 30*time.Second || s.LedgerTokenFile != secret.File("/etc/exports/operator-token") || d.KeyFile != secret.File("/etc/exports/keys/stripe") {
+	if s.Every != 5*time.Minute || s.Lease != 30*time.Second || d.KeyFile != secret.File("/etc/exports/keys/stripe") {
 		t.Errorf("got %+v", s)
 	}
-	if !d.reads(Counts) || !d.reads(Ledger) {
+	if !d.reads(Counts) || !d.reads(Ledger) || !s.Reads(Ledger) {
 		t.Errorf("it reads counts: %v, the ledger: %v; want both", d.reads(Counts), d.reads(Ledger))
 	}
 }
@@ -45,7 +45,6 @@ func TestReadRefuses(t *testing.T) {
 		"a key in place of a file":  {"keys/stripe", "https://x", "not the secret"},
 		"an unknown metric":         {"llm_requests:", "calls:", `destinations[0]: meters["calls"]: not a metric`},
 		"fractions at Stripe":       {"cost_pico_usd", "cost_cents", "whole numbers only"},
-		"no token for the ledger":   {"ledger_token_file: operator-token", "", "ledger_token_file: required"},
 		"an interval of nothing":    {"destinations:", "every: 0s\ndestinations:", "every:"},
 		"an empty customer":         {"cus_1", `""`, `destinations[0]: customers["acme"]`},
 		"a name that is used twice": {"  - name: billing", "  - {name: billing, kind: lago, base_url: 'http://l', key_file: k, meters: {llm_requests: x}}\n  - name: billing", "used twice"},

@@ -23,7 +23,7 @@ type stripe struct{ poster }
 
 const (
 	// stripeBatch is a whole page, so that no customer's events keep others' out of a send.
-	stripeBatch = pageSize * maxMeters
+	stripeBatch = 100 * maxMeters
 	// stripeRequests bounds the requests at once; Stripe takes 1000 a second.
 	stripeRequests = 8
 )

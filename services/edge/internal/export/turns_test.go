@@ -76,6 +76,8 @@ func TestCustomersThatHangHoldUpNoOthers(t *testing.T) {
 // entries is a source with one page.
 type entries []Entry
 
+func (e entries) Waiting(context.Context, string) int { return 0 }
+
 func (e entries) Page(_ context.Context, c Cursor, _ int) (Page, error) {
 	if c.Position != "" {
 		return Page{Next: c.Position, End: true}, nil

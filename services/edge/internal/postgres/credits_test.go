@@ -51,9 +51,9 @@ func TestCredits(t *testing.T) {
 	feed := spend.Feed{Organization: "org-1", Since: month}
 	costs := []credit.Cost{{At: now.Add(-time.Second), Pico: 1000}, {At: now, Pico: 8}, {At: now, Pico: 12}}
 	amounts := []spend.Amount{{Window: spend.Window{Period: plan.Month, Start: month}, Pico: 1020}}
-	for i, want := range []bool{true, false} {
-		if moved, err := store.Advance(ctx, feed, "c1", now, amounts, costs); moved != want || err != nil {
-			t.Fatalf("advance %d: %v, %v, want %v", i, moved, err, want)
+	for i := range 2 { // the second as another replica that has read the same page
+		if err := store.Advance(ctx, []spend.Step{{Feed: feed, Next: "1-1", Amounts: amounts, Costs: costs}}, now); err != nil {
+			t.Fatalf("advance %d: %v", i, err)
 		}
 	}
 	late.Spent, soon.Spent = 10, 10
@@ -64,8 +64,9 @@ func TestCredits(t *testing.T) {
 	if diff := cmp.Diff([]credit.Grant{late, soon}, got); diff != "" {
 		t.Errorf("grants (-want +got):\n%s", diff)
 	}
-	feed.Cursor = "c1"
-	if _, err := store.Advance(ctx, feed, "c2", now, amounts, []credit.Cost{{At: now, Pico: 95}}); err != nil {
+	feed.Cursor = "1-1"
+	step := spend.Step{Feed: feed, Next: "1-2", Amounts: amounts, Costs: []credit.Cost{{At: now, Pico: 95}}}
+	if err := store.Advance(ctx, []spend.Step{step}, now); err != nil {
 		t.Fatal(err)
 	}
 	for organization, want := range map[string]credit.Balance{"org-1": {Uncovered: 5}, "org-2": {Pico: 5}} {

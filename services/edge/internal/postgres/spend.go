@@ -2,13 +2,14 @@ package postgres
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
 	"switchyard.dev/services/edge/internal/quota"
@@ -51,39 +52,65 @@ func (s *Spend) Origins(ctx context.Context, keys []string) (map[string]string, 
 	return origins, nil
 }
 
-// errMoved ends the transaction of a page that another replica has added.
-var errMoved = errors.New("another replica has advanced the feed")
-
 // Advance implements spend.Store.
-func (s *Spend) Advance(ctx context.Context, feed spend.Feed, next string, now time.Time, amounts []spend.Amount, costs []credit.Cost) (bool, error) {
-	params := dbsql.AddSpendParams{OrganizationID: feed.Organization}
-	for _, a := range amounts {
-		params.Keys = append(params.Keys, a.Key)
-		params.Periods = append(params.Periods, string(a.Period))
-		params.Starts = append(params.Starts, a.Start)
-		params.Tokens = append(params.Tokens, a.Tokens)
-		params.Picos = append(params.Picos, a.Pico)
+func (s *Spend) Advance(ctx context.Context, steps []spend.Step, now time.Time) error {
+	forward := dbsql.AdvanceFeedsParams{ReadAt: now}
+	for i := range steps {
+		forward.Organizations = append(forward.Organizations, steps[i].Feed.Organization)
+		forward.Cursors = append(forward.Cursors, steps[i].Feed.Cursor)
+		forward.Nexts = append(forward.Nexts, steps[i].Next)
+		forward.Spent = append(forward.Spent, len(steps[i].Amounts) > 0)
 	}
-	err := pgdb.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	return pgdb.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
-		n, err := q.AdvanceFeed(ctx, dbsql.AdvanceFeedParams{OrganizationID: feed.Organization, Cursor: feed.Cursor, Next: next, ReadAt: now, Spent: len(amounts) > 0})
-		switch {
-		case err != nil:
-			return err
-		case n == 0:
-			return errMoved
-		case len(amounts) == 0:
+		moved, err := q.AdvanceFeeds(ctx, forward)
+		if err != nil {
+			return fmt.Errorf("advance feeds: %w", err)
+		}
+		spent := slices.Clone(steps)
+		spent = slices.DeleteFunc(spent, func(s spend.Step) bool {
+			return len(s.Amounts) == 0 || !slices.Contains(moved, s.Feed.Organization)
+		})
+		if len(spent) == 0 {
 			return nil
 		}
-		if err := q.AddSpend(ctx, params); err != nil {
-			return err
-		}
-		return draw(ctx, q, feed.Organization, costs, now)
+		slices.SortFunc(spent, func(a, b spend.Step) int { return strings.Compare(a.Feed.Organization, b.Feed.Organization) })
+		return addSpend(ctx, q, spent, now)
 	})
-	if errors.Is(err, errMoved) {
-		return false, nil
+}
+
+// addSpend adds steps in the order of their organizations, in which all replicas lock rows.
+func addSpend(ctx context.Context, q *dbsql.Queries, steps []spend.Step, now time.Time) error {
+	var params dbsql.AddSpendParams
+	var organizations []string
+	for i := range steps {
+		organization := steps[i].Feed.Organization
+		organizations = append(organizations, organization)
+		for _, a := range steps[i].Amounts {
+			params.Organizations = append(params.Organizations, organization)
+			params.Keys = append(params.Keys, a.Key)
+			params.Periods = append(params.Periods, string(a.Period))
+			params.Starts = append(params.Starts, a.Start)
+			params.Tokens = append(params.Tokens, a.Tokens)
+			params.Picos = append(params.Picos, a.Pico)
+		}
 	}
-	return err == nil, err
+	if err := q.AddSpend(ctx, params); err != nil {
+		return fmt.Errorf("add to windows: %w", err)
+	}
+	granted, err := q.Granted(ctx, organizations)
+	if err != nil {
+		return fmt.Errorf("find credits: %w", err)
+	}
+	for i := range steps {
+		if !slices.Contains(granted, steps[i].Feed.Organization) {
+			continue
+		}
+		if err := draw(ctx, q, steps[i].Feed.Organization, steps[i].Costs, now); err != nil {
+			return fmt.Errorf("draw credits of %s: %w", steps[i].Feed.Organization, err)
+		}
+	}
+	return nil
 }
 
 // Drop implements spend.Store.

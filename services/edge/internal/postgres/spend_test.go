@@ -53,24 +53,26 @@ func TestSpend(t *testing.T) {
 		return spend.Amount{Window: spend.Window{Key: key, Period: p, Start: start}, Tokens: tokens, Pico: pico}
 	}
 	amounts := []spend.Amount{amount("", plan.Minute, 5, 50), amount("", plan.Month, 5, 1<<62), amount("key_1", plan.Day, 5, 50)}
-	for i, want := range []bool{true, false} { // the second as another replica that has read the same page
-		if moved, err := store.Advance(ctx, feed, "c1", later, amounts, nil); moved != want || err != nil {
-			t.Fatalf("advance %d: %v, %v, want %v", i, moved, err, want)
+	other := spend.Step{Feed: spend.Feed{Organization: "org-2", Cursor: "not its cursor"}, Next: "1-7", Amounts: amounts}
+	for i := range 2 { // the second as another replica that has read the same page
+		if err := store.Advance(ctx, []spend.Step{other, {Feed: feed, Next: "1-1", Amounts: amounts}}, later); err != nil {
+			t.Fatalf("advance %d: %v", i, err)
 		}
 	}
 	spent(5, 1<<62, 50, 0)
 	if feeds, err = store.Due(ctx, later.Add(500*time.Millisecond), 10); err != nil || len(feeds) != 1 || feeds[0].Organization != "org-2" {
 		t.Errorf("due are %+v, %v; want org-2's alone", feeds, err)
 	}
-	feed.Cursor = "c1"
-	if moved, err := store.Advance(ctx, feed, "c2", later, amounts, nil); !moved || err != nil {
-		t.Fatal(moved, err)
+	feed.Cursor = "1-1"
+	other.Feed.Cursor, other.Amounts = "", []spend.Amount{amount("", plan.Day, 3, 30)}
+	if err := store.Advance(ctx, []spend.Step{{Feed: feed, Next: "1-2", Amounts: amounts}, other}, later); err != nil {
+		t.Fatal(err)
 	}
-	spent(10, 1<<63-1, 100, 0) // the largest number, beyond 64 bits
+	spent(10, 1<<63-1, 100, 3) // the largest number, beyond 64 bits
 	if n, err := store.Drop(ctx, later, month, 10); n != 1 || err != nil {
 		t.Errorf("dropped %d, %v; want the minute", n, err)
 	}
-	spent(0, 1<<63-1, 100, 0)
+	spent(0, 1<<63-1, 100, 3)
 	if feeds, err = store.Due(ctx, later.Add(time.Hour), 10); err != nil || len(feeds) != 2 {
 		t.Errorf("due an hour later are %+v, %v; want both", feeds, err)
 	}

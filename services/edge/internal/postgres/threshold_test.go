@@ -123,16 +123,19 @@ func TestThresholds(t *testing.T) {
 		{Window: spend.Window{Key: "key_spent", Period: plan.Month, Start: month}, Tokens: 5, Pico: 19e9},
 	}
 	since, _ := plan.Month.Window(grant.CreatedAt)
-	moved, err := postgres.NewSpend(pool).Advance(ctx, spend.Feed{Organization: "org-spent", Since: since}, "c1", time.Now(), amounts, []credit.Cost{{At: now, Pico: 19e9}})
-	if err != nil || !moved {
-		t.Fatal(moved, err)
+	advance := func(s spend.Step) {
+		t.Helper()
+		if err := postgres.NewSpend(pool).Advance(ctx, []spend.Step{s}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	feed := spend.Feed{Organization: "org-spent", Since: since}
+	advance(spend.Step{Feed: feed, Next: "1-1", Amounts: amounts, Costs: []credit.Cost{{At: now, Pico: 19e9}}})
 	// 1.9 cents are one whole cent of two.
 	want = slices.Insert(want, 0, "credits.exhausted organization/org-spent")
 	checkEvents(want...)
-	if _, err := postgres.NewSpend(pool).Advance(ctx, spend.Feed{Organization: "org-spent", Cursor: "c1"}, "c2", time.Now(), amounts, nil); err != nil {
-		t.Fatal(err)
-	}
+	feed.Cursor = "1-1"
+	advance(spend.Step{Feed: feed, Next: "1-2", Amounts: amounts})
 	want = slices.Insert(want, 3, "quota.reached key/key_spent cents 80 3", "quota.reached key/key_spent cents 100 3")
 	checkEvents(want...)
 	if uncovered := testkit.Value[string](t, pool, "SELECT data->>'uncovered_pico_usd' FROM house_event WHERE type LIKE '%credits%'"); uncovered != fmt.Sprint(int64(9e9)) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,10 +19,10 @@ const (
 	// every is the interval at which due feeds are looked for, atOnce how many are read at a time.
 	every  = 500 * time.Millisecond
 	atOnce = 8
-	// due bounds the feeds of a round, pages those of one feed, and pageTime one page.
-	due      = 100
+	// due bounds the feeds of a round, pages the pages of each, and stepTime the reading and the adding of one each.
+	due      = 1000
 	pages    = 25
-	pageTime = 5 * time.Second
+	stepTime = 10 * time.Second
 	// dropEvery is the interval at which old windows are removed, dropped how many at once.
 	dropEvery = time.Hour
 	dropped   = 5000
@@ -33,33 +34,27 @@ const (
 	KeepDays    = 62 * 24 * time.Hour
 )
 
-// Source is the gateway's billed feed, see billing.Feed.
-type Source interface {
-	Read(ctx context.Context, q billing.Query) (billing.Page, error)
-}
-
 // Store keeps feeds and windows.
 type Store interface {
 	// Due returns feeds to read, those that wait the longest first.
 	Due(ctx context.Context, now time.Time, limit int) ([]Feed, error)
 	// Origins returns the first key of the chain of rotations of each key that is not the first.
 	Origins(ctx context.Context, keys []string) (map[string]string, error)
-	// Advance moves a feed on to a cursor, adds the amounts and spends the costs from the organization's credits: all or
-	// nothing. It reports false, and changes nothing, if the feed was moved on before.
-	Advance(ctx context.Context, feed Feed, next string, now time.Time, amounts []Amount, costs []credit.Cost) (bool, error)
+	// Advance takes steps: all or none of them. It leaves out those of feeds that were moved on before.
+	Advance(ctx context.Context, steps []Step, now time.Time) error
 	// Drop removes up to limit windows of minutes and days from before these times, and returns how many.
 	Drop(ctx context.Context, minutes, days time.Time, limit int) (int, error)
 }
 
 // Follower reads feeds.
 type Follower struct {
-	source Source
+	source billing.Source
 	store  Store
 	log    *slog.Logger
 }
 
 // NewFollower returns a Follower; the caller has to start Run.
-func NewFollower(source Source, store Store, log *slog.Logger) *Follower {
+func NewFollower(source billing.Source, store Store, log *slog.Logger) *Follower {
 	return &Follower{source: source, store: store, log: log}
 }
 
@@ -75,68 +70,100 @@ func (f *Follower) Upkeep(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// round reads the feeds that are due, several at a time. One that fails holds up no other.
+// round reads the feeds that are due to their ends, for at most some pages.
 func (f *Follower) round(ctx context.Context) error {
 	feeds, err := f.store.Due(ctx, time.Now(), due)
 	if err != nil {
 		return fmt.Errorf("find due feeds: %w", err)
 	}
+	var failures []error
+	for range pages {
+		more, err := f.page(ctx, feeds)
+		failures = append(failures, err)
+		if len(more) == 0 {
+			break
+		}
+		feeds = more
+	}
+	return errors.Join(failures...)
+}
+
+// page moves each feed on by a page, and returns those that have more. A feed that fails holds up no other.
+func (f *Follower) page(ctx context.Context, feeds []Feed) (more []Feed, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	reads := make([]billing.Page, len(feeds))
 	failures := make([]error, len(feeds))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, feed := range feeds {
 		group.Go(func() error {
-			failures[i] = f.follow(ctx, feed)
+			reads[i], failures[i] = f.read(ctx, feed)
 			return nil
 		})
 	}
 	_ = group.Wait() // Its functions return no error.
+	origins, err := f.store.Origins(ctx, keysOf(reads))
+	if err != nil {
+		return nil, errors.Join(append(failures, fmt.Errorf("find first keys: %w", err))...)
+	}
+	steps := make([]Step, 0, len(feeds))
+	for i, feed := range feeds {
+		if failures[i] != nil {
+			continue
+		}
+		next := feed
+		next.Cursor = reads[i].Next.String()
+		steps = append(steps, Step{feed, next.Cursor, sum(reads[i].Records, origins), costsOf(reads[i].Records)})
+		if reads[i].More {
+			more = append(more, next)
+		}
+	}
+	return more, errors.Join(append(failures, f.advance(ctx, steps))...)
+}
+
+// read returns the page of a feed behind its cursor.
+func (f *Follower) read(ctx context.Context, feed Feed) (billing.Page, error) {
+	after, err := billing.ParsePosition(feed.Cursor)
+	if err != nil {
+		return billing.Page{}, fmt.Errorf("spend of %s: %w", feed.Organization, err)
+	}
+	page, err := f.source.Read(ctx, billing.Query{Organization: feed.Organization, Since: feed.Since, After: after, Limit: billing.MaxPage})
+	if err != nil {
+		return billing.Page{}, fmt.Errorf("spend of %s: read page: %w", feed.Organization, err)
+	}
+	return page, nil
+}
+
+// advance takes steps together, or one by one if that fails, because one of them may be why.
+func (f *Follower) advance(ctx context.Context, steps []Step) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	err := f.store.Advance(ctx, steps, time.Now())
+	if err == nil {
+		return nil
+	}
+	if len(steps) == 1 {
+		return fmt.Errorf("spend of %s: add page: %w", steps[0].Feed.Organization, err)
+	}
+	var failures []error
+	for i := range steps {
+		failures = append(failures, f.advance(ctx, steps[i:i+1]))
+	}
 	return errors.Join(failures...)
 }
 
-// follow reads a feed to its end, for at most some pages.
-func (f *Follower) follow(ctx context.Context, feed Feed) error {
-	for range pages {
-		more, err := f.page(ctx, &feed)
-		if err != nil {
-			return fmt.Errorf("follow spend of %s: %w", feed.Organization, err)
-		}
-		if !more {
-			return nil
+func keysOf(pages []billing.Page) (keys []string) {
+	for _, page := range pages {
+		for i := range page.Records {
+			if key := page.Records[i].Key; key != "" {
+				keys = append(keys, key)
+			}
 		}
 	}
-	return nil
-}
-
-// page reads a page of a feed and moves it on.
-func (f *Follower) page(ctx context.Context, feed *Feed) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTime)
-	defer cancel()
-	page, err := f.source.Read(ctx, billing.Query{
-		Organization: feed.Organization, Since: feed.Since, Cursor: feed.Cursor, Limit: billing.MaxPage,
-	})
-	if err != nil {
-		return false, fmt.Errorf("read page: %w", err)
-	}
-	origins, err := f.store.Origins(ctx, keysOf(page.Records))
-	if err != nil {
-		return false, fmt.Errorf("find first keys: %w", err)
-	}
-	moved, err := f.store.Advance(ctx, *feed, page.Next, time.Now(), sum(page.Records, origins), costsOf(page.Records))
-	if err != nil {
-		return false, fmt.Errorf("add page: %w", err)
-	}
-	feed.Cursor = page.Next
-	return moved && page.More, nil
-}
-
-func keysOf(records []billing.Record) (keys []string) {
-	for _, r := range records {
-		if r.Key != "" {
-			keys = append(keys, r.Key)
-		}
-	}
-	return keys
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 func costsOf(records []billing.Record) []credit.Cost {

@@ -1,8 +1,8 @@
-// Package spend follows what organizations spend in tokens and money: it reads the gateway's billed feed of those that
-// have limits of these, and adds each record once to the windows of its organization and key.
+// Package spend adds up what organizations spend in tokens and money: it follows what the gateway bills those that have
+// limits of these (package billing), and adds each record once to the windows of its organization and key.
 //
-// The cursor of a feed and the sums of its records change in one transaction, so that a record counts once however often
-// it is read, by whichever replica. While the gateway is away nothing is spent, and what was is kept.
+// The cursor of an organization and the sums of its records change in one transaction, so that a record counts once
+// however often it is read, by whichever replica. While the gateway is away nothing is spent, and what was is kept.
 //
 // Package quota reads the windows, package app runs the Follower.
 package spend
@@ -15,8 +15,17 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/billing"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
 )
+
+// Step moves a feed on to the cursor Next, adds amounts to its organization's windows and spends costs from its credits.
+type Step struct {
+	Feed    Feed
+	Next    string
+	Amounts []Amount
+	Costs   []credit.Cost
+}
 
 // Feed is how far the feed of an organization was read. Records that were billed before Since don't count.
 type Feed struct {

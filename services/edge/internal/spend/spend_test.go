@@ -3,8 +3,10 @@ package spend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/edge/internal/billing"
-	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/platform/feed"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -58,16 +60,17 @@ var errFake = errors.New("connection reset")
 
 func (f *fakeWorld) fails() bool { return !f.calm && f.chance.IntN(4) == 0 }
 
-// Read returns three records at most. A cursor has the length of what was read.
+// Read returns three records at most. The row of a position is the number of records up to it.
 func (f *fakeWorld) Read(_ context.Context, q billing.Query) (billing.Page, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fails() {
 		return billing.Page{}, errFake
 	}
-	after := len(q.Cursor)
+	after := int(q.After.Row)
 	end := min(len(f.ledger), after+3)
-	return billing.Page{Records: f.ledger[after:end], Next: strings.Repeat("c", end), More: end == after+3}, nil
+	next := feed.Position{Row: int64(end)}
+	return billing.Page{Records: f.ledger[after:end], Next: next, More: end == after+3}, nil
 }
 
 func (f *fakeWorld) Due(context.Context, time.Time, int) ([]Feed, error) {
@@ -78,24 +81,24 @@ func (f *fakeWorld) Due(context.Context, time.Time, int) ([]Feed, error) {
 
 func (f *fakeWorld) Origins(context.Context, []string) (map[string]string, error) { return nil, nil }
 
-func (f *fakeWorld) Advance(_ context.Context, feed Feed, next string, _ time.Time, amounts []Amount, _ []credit.Cost) (bool, error) {
+func (f *fakeWorld) Advance(_ context.Context, steps []Step, _ time.Time) error {
 	time.Sleep(time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if feed.Cursor != f.feed.Cursor {
-		return false, nil
+	if steps[0].Feed.Cursor != f.feed.Cursor {
+		return nil
 	}
 	if f.fails() {
-		return false, errFake
+		return errFake
 	}
-	f.feed.Cursor = next
-	for _, a := range amounts {
+	f.feed.Cursor = steps[0].Next
+	for _, a := range steps[0].Amounts {
 		f.total[a.Window] += a.Pico
 	}
 	if f.fails() { // It was done, and the answer is lost.
-		return false, errFake
+		return errFake
 	}
-	return true, nil
+	return nil
 }
 
 func (f *fakeWorld) Drop(context.Context, time.Time, time.Time, int) (int, error) { return 0, nil }
@@ -129,4 +132,54 @@ func TestEachRecordCountsOnce(t *testing.T) {
 			t.Errorf("%d pico-USD are counted, want %d", got, want)
 		}
 	})
+}
+
+// feedStore is the feeds of many organizations, of which one can't be read and one can't be added.
+type feedStore struct {
+	Store
+
+	feeds []Feed
+	added map[string]int64
+	calls int
+}
+
+func (c *feedStore) Due(context.Context, time.Time, int) ([]Feed, error) { return c.feeds, nil }
+
+func (c *feedStore) Origins(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+func (c *feedStore) Advance(_ context.Context, steps []Step, _ time.Time) error {
+	c.calls++
+	if slices.ContainsFunc(steps, func(s Step) bool { return s.Feed.Organization == "org-3" }) {
+		return errFake
+	}
+	for _, s := range steps {
+		c.added[s.Feed.Organization] += s.Amounts[0].Pico
+	}
+	return nil
+}
+
+func (c *feedStore) Read(_ context.Context, q billing.Query) (billing.Page, error) {
+	if q.Organization == "org-1" {
+		return billing.Page{}, errFake
+	}
+	return billing.Page{Records: []billing.Record{{StartedAt: time.Unix(0, 0), Pico: 7}}, Next: feed.Position{Row: 1}}, nil
+}
+
+// Organizations are added together; one that fails holds up no other.
+func TestOneFailsAlone(t *testing.T) {
+	c := &feedStore{added: make(map[string]int64)}
+	for i := range 5 {
+		c.feeds = append(c.feeds, Feed{Organization: fmt.Sprint("org-", i)})
+	}
+	err := NewFollower(c, c, testkit.Logger(t)).round(t.Context())
+	if !errors.Is(err, errFake) || !strings.Contains(err.Error(), "org-1") || !strings.Contains(err.Error(), "org-3") {
+		t.Errorf("error %v; want those of org-1 and org-3", err)
+	}
+	if diff := cmp.Diff(map[string]int64{"org-0": 7, "org-2": 7, "org-4": 7}, c.added); diff != "" {
+		t.Errorf("added (-want +got):\n%s", diff)
+	}
+	c.feeds, c.calls = []Feed{{Organization: "org-0"}, {Organization: "org-2"}}, 0
+	if err := NewFollower(c, c, testkit.Logger(t)).round(t.Context()); err != nil || c.calls != 1 {
+		t.Errorf("%d calls, %v; want one for both", c.calls, err)
+	}
 }

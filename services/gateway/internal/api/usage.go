@@ -66,16 +66,22 @@ func toFilter(ctx context.Context, m *gatewayv1.ListUsageRequest) (ledger.Filter
 		}
 	}
 	var err error
-	if f.Since, err = toMoment("since", m.GetSince()); err != nil {
-		return f, err
+	f.Since, f.Until, err = toInterval(m.GetSince(), m.GetUntil())
+	return f, err
+}
+
+// toInterval returns the zero time for each moment that was not sent.
+func toInterval(from, to *timestamppb.Timestamp) (since, until time.Time, err error) {
+	if since, err = toMoment("since", from); err != nil {
+		return since, until, err
 	}
-	if f.Until, err = toMoment("until", m.GetUntil()); err != nil {
-		return f, err
+	if until, err = toMoment("until", to); err != nil {
+		return since, until, err
 	}
-	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		return f, apierr.Invalid("until", "must be after since")
+	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
+		return since, until, apierr.Invalid("until", "must be after since")
 	}
-	return f, nil
+	return since, until, nil
 }
 
 // toMoment returns the zero time if none was sent.

@@ -15,12 +15,13 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/feed"
 	"switchyard.dev/services/platform/pgdb"
 )
 
 // List implements ledger.Feed. A transaction that is in progress anywhere in the server delays later entries. List waits
 // a moment for its end, so that readers see the calls that were answered before; the feed never skips an entry.
-func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Position, limit int) ([]ledger.Record, error) {
+func (l *Ledger) List(ctx context.Context, f ledger.Filter, after feed.Position, limit int) ([]ledger.Record, error) {
 	if err := awaitEntries(ctx, l.pool); err != nil {
 		return nil, fmt.Errorf("list ledger entries: %w", err)
 	}
@@ -122,7 +123,7 @@ func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 			State: ledger.State(r.UsageState), Cost: price.Pico(r.CostPicoUsd), PriceVersion: r.PriceVersion,
 			Outcome: ledger.Outcome(r.Outcome), StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 		},
-		Position:   ledger.Position{Transaction: transaction, Row: r.Seq.Int64},
+		Position:   feed.Position{Transaction: transaction, Row: r.Seq.Int64},
 		RecordedAt: r.RecordedAt,
 	}, nil
 }

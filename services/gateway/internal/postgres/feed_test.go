@@ -14,11 +14,12 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/feed"
 	"switchyard.dev/services/platform/testkit"
 )
 
 // follow reads the feed from a position to its present end.
-func follow(t *testing.T, store *Ledger, f ledger.Filter, at *ledger.Position, limit int) (ids []uuid.UUID) {
+func follow(t *testing.T, store *Ledger, f ledger.Filter, at *feed.Position, limit int) (ids []uuid.UUID) {
 	t.Helper()
 	for {
 		page, err := store.List(t.Context(), f, *at, limit)
@@ -68,7 +69,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 func TestFeedWaitsForTheOldestTransaction(t *testing.T) {
 	pool := uncounted(t)
 	store := NewLedger(pool)
-	var at ledger.Position
+	var at feed.Position
 	first, late, after := entry(), entry(), entry()
 	if err := store.Append(t.Context(), []ledger.Entry{first}); err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestFeedAwaitsTransactionsInProgress(t *testing.T) {
 	}
 	read := make(chan page, 1)
 	go func() {
-		records, err := store.List(t.Context(), ledger.Filter{Organization: newer.Organization}, ledger.Position{}, 10)
+		records, err := store.List(t.Context(), ledger.Filter{Organization: newer.Organization}, feed.Position{}, 10)
 		read <- page{records, err}
 	}()
 	const waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '-- name: IsListed %'"
@@ -117,7 +118,7 @@ func TestFeedAwaitsTransactionsInProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := store.List(t.Context(), ledger.Filter{Organization: "elsewhere"}, ledger.Position{}, 10); err != nil || len(read) > 0 {
+	if _, err := store.List(t.Context(), ledger.Filter{Organization: "elsewhere"}, feed.Position{}, 10); err != nil || len(read) > 0 {
 		t.Errorf("%v; %d readers end before the older transaction, want none", err, len(read))
 	}
 	commit()
@@ -154,7 +155,7 @@ func TestFeedUnderWriters(t *testing.T) {
 			}
 		})
 	}
-	var at ledger.Position
+	var at feed.Position
 	seen := make(map[uuid.UUID]bool)
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()
@@ -197,11 +198,11 @@ func TestFeedFilters(t *testing.T) {
 		"earlier":                {ledger.Filter{Until: now.Add(-time.Hour)}, 0},
 	}
 	// The row itself may wait for another test's transaction.
-	for at := (ledger.Position{}); len(follow(t, store, ledger.Filter{}, &at, 1)) == 0; {
+	for at := (feed.Position{}); len(follow(t, store, ledger.Filter{}, &at, 1)) == 0; {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			var at ledger.Position
+			var at feed.Position
 			if got := follow(t, store, c.filter, &at, 1); len(got) != c.want {
 				t.Errorf("%d records, want %d", len(got), c.want)
 			}
@@ -222,7 +223,7 @@ func TestFeedOrder(t *testing.T) {
 		}
 		testkit.Exec(t, pool, "UPDATE ledger_entry SET txid = $1::text::xid8 WHERE id = $2", transaction, e.ID)
 	}
-	var at ledger.Position
+	var at feed.Position
 	if got := follow(t, store, ledger.Filter{}, &at, 2); !slices.Equal(got, want) {
 		t.Errorf("read %v, want %v", got, want)
 	}

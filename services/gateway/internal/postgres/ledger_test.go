@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/callcount"
-	"switchyard.dev/services/platform/callcount/countfeed"
+	"switchyard.dev/services/platform/feed"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -88,7 +88,7 @@ func TestAppend(t *testing.T) {
 	}
 	var got ledger.Entry
 	testkit.Wait(t, "the feed shows the first row", func() error { // Transactions of other tests delay it.
-		records, err := store.List(t.Context(), ledger.Filter{}, ledger.Position{}, 1)
+		records, err := store.List(t.Context(), ledger.Filter{}, feed.Position{}, 1)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func TestCountsOfCalls(t *testing.T) {
 	if err := store.Append(t.Context(), append(group, of("llm_requests", "ann"))); err != nil {
 		t.Fatal(err)
 	}
-	page, err := NewCounts(pool).List(t.Context(), countfeed.Position{}, 100)
+	page, err := NewCounts(pool).List(t.Context(), feed.Position{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/callcount"
+	"switchyard.dev/services/platform/feed"
 	"switchyard.dev/services/platform/pgdb"
 )
 
@@ -46,16 +47,10 @@ type Sum struct {
 	Calls                     int64
 }
 
-// Position is a place in the feed: after a row of a transaction. The zero Position is its beginning.
-type Position struct {
-	Transaction uint64
-	Row         int64
-}
-
 // Page is a part of the feed. Next is the position behind it; it is the one that was asked for if there are no sums.
 type Page struct {
 	Sums []Sum
-	Next Position
+	Next feed.Position
 	// Incomplete reports that a transaction in progress hides counts of calls that were answered before.
 	Incomplete bool
 }
@@ -136,7 +131,7 @@ func columns(counts []callcount.Count) pgx.NamedArgs {
 
 // List returns up to limit rows after a position. Every call that was answered before List is included, unless the page
 // is incomplete because another transaction of the database server took longer than a second.
-func (f *Feed) List(ctx context.Context, after Position, limit int) (Page, error) {
+func (f *Feed) List(ctx context.Context, after feed.Position, limit int) (Page, error) {
 	page, err := f.page(ctx, after, limit)
 	if err != nil {
 		return Page{}, fmt.Errorf("list counts of calls: %w", err)
@@ -144,7 +139,7 @@ func (f *Feed) List(ctx context.Context, after Position, limit int) (Page, error
 	return page, nil
 }
 
-func (f *Feed) page(ctx context.Context, after Position, limit int) (Page, error) {
+func (f *Feed) page(ctx context.Context, after feed.Position, limit int) (Page, error) {
 	if err := f.await(ctx); err != nil {
 		return Page{}, err
 	}
@@ -170,7 +165,7 @@ var errAhead = errors.New("the cursor is ahead of the database's transactions")
 
 // awaitHidden returns when the rows that are committed now can be listed, or reports false after the feed's patience. A
 // transaction that began before them and may yet add others hides them.
-func (f *Feed) awaitHidden(ctx context.Context, after Position) (shown bool, err error) {
+func (f *Feed) awaitHidden(ctx context.Context, after feed.Position) (shown bool, err error) {
 	var newest, next uint64
 	err = f.pool.QueryRow(ctx, hidden).Scan(&newest, &next)
 	switch {
@@ -189,7 +184,7 @@ func (f *Feed) awaitHidden(ctx context.Context, after Position) (shown bool, err
 }
 
 // Purge deletes up to limit rows before a position whose calls were made before a time, and returns how many there were.
-func (f *Feed) Purge(ctx context.Context, read Position, before time.Time, limit int) (int, error) {
+func (f *Feed) Purge(ctx context.Context, read feed.Position, before time.Time, limit int) (int, error) {
 	done, err := f.pool.Exec(ctx, purge, pgx.NamedArgs{"txid": read.Transaction, "seq": read.Row, "before": before, "count": limit})
 	if err != nil {
 		return 0, fmt.Errorf("purge counts of calls: %w", err)

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/callcount"
 	"switchyard.dev/services/platform/callcount/countfeed"
+	"switchyard.dev/services/platform/feed"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -73,7 +74,7 @@ func list(t *testing.T, k *countfeed.Pager, size int) (sums []countfeed.Sum, cur
 // Counts that are added together are summed up by what they have in common; a count that is recorded twice counts once.
 func TestFeed(t *testing.T) {
 	pool := open(t)
-	feed := countfeed.New(pool, nil)
+	store := countfeed.New(pool, nil)
 	tags := map[string]string{"team": "web"}
 	add := func(counts ...callcount.Count) {
 		t.Helper()
@@ -85,7 +86,7 @@ func TestFeed(t *testing.T) {
 	add(count("key_1", "", nil), count("key_1", "", nil), count("key_1", "ann", tags), count("key_1", "", nil))
 	twice := count("key_2", "", tags)
 	for range 2 {
-		if err := feed.Record(t.Context(), []callcount.Count{twice}); err != nil {
+		if err := store.Record(t.Context(), []callcount.Count{twice}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +97,7 @@ func TestFeed(t *testing.T) {
 	if !errors.Is(err, errGone) {
 		t.Fatal(err)
 	}
-	pager := countfeed.NewPager(feed, testkit.Logger(t))
+	pager := countfeed.NewPager(store, testkit.Logger(t))
 	for _, size := range []int{1, 2, 1000} {
 		sums, cursor := list(t, pager, size)
 		byUser := func(s countfeed.Sum) string { return s.Key + s.User }
@@ -215,22 +216,22 @@ func TestHiddenCounts(t *testing.T) {
 // Only what has been read and is old is deleted.
 func TestPurge(t *testing.T) {
 	pool := open(t)
-	feed := countfeed.New(pool, nil)
+	store := countfeed.New(pool, nil)
 	old, recent := count("key_1", "", nil), count("key_2", "", nil)
 	recent.At = at.Add(time.Hour)
 	for _, c := range []callcount.Count{old, recent, count("key_3", "", nil)} {
-		if err := feed.Record(t.Context(), []callcount.Count{c}); err != nil {
+		if err := store.Record(t.Context(), []callcount.Count{c}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	page, err := feed.List(t.Context(), countfeed.Position{}, 2)
+	page, err := store.List(t.Context(), feed.Position{}, 2)
 	if err != nil || len(page.Sums) != 2 {
 		t.Fatal(page, err)
 	}
-	if n, err := feed.Purge(t.Context(), page.Next, at.Add(time.Minute), 10); n != 1 || err != nil {
+	if n, err := store.Purge(t.Context(), page.Next, at.Add(time.Minute), 10); n != 1 || err != nil {
 		t.Errorf("purged %d (%v), want the old one that was read", n, err)
 	}
-	left, err := feed.List(t.Context(), countfeed.Position{}, 10)
+	left, err := store.List(t.Context(), feed.Position{}, 10)
 	if err != nil || len(left.Sums) != 2 || left.Sums[0].Key != "key_2" || left.Sums[1].Key != "key_3" {
 		t.Errorf("left %v (%v), want the recent one and the one that was not read", left.Sums, err)
 	}
@@ -239,9 +240,9 @@ func TestPurge(t *testing.T) {
 // Counts that come at the same time share commits, and each caller waits for its own.
 func TestRecorder(t *testing.T) {
 	pool := open(t)
-	feed := countfeed.New(pool, nil)
+	store := countfeed.New(pool, nil)
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	recorder := countfeed.NewRecorder(feed)
+	recorder := countfeed.NewRecorder(store)
 	ctx, stop := context.WithCancel(t.Context())
 	var running, callers sync.WaitGroup
 	running.Go(func() { _ = recorder.Run(ctx) })

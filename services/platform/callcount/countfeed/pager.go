@@ -3,12 +3,11 @@ package countfeed
 import (
 	"context"
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/feed"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
@@ -21,30 +20,10 @@ const (
 	purged     = 5000
 )
 
-// cursor returns the position as a cursor; empty for the beginning.
-func (p Position) cursor() string {
-	if p == (Position{}) {
-		return ""
-	}
-	return strconv.FormatUint(p.Transaction, 10) + "-" + strconv.FormatInt(p.Row, 10)
-}
-
-// parse is the inverse of cursor. It reports false for a text that is none.
-func parse(cursor string) (p Position, ok bool) {
-	if cursor == "" {
-		return Position{}, true
-	}
-	transaction, row, _ := strings.Cut(cursor, "-")
-	var errTransaction, errRow error
-	p.Transaction, errTransaction = strconv.ParseUint(transaction, 10, 63)
-	p.Row, errRow = strconv.ParseInt(row, 10, 64)
-	return p, errTransaction == nil && errRow == nil && p.Row > 0
-}
-
 // Pager lists a feed and deletes what has been read and is old. It is safe for concurrent use.
 type Pager struct {
 	feed *Feed
-	read atomic.Pointer[Position]
+	read atomic.Pointer[feed.Position]
 	log  *slog.Logger
 }
 
@@ -57,7 +36,7 @@ const MaxPage = 1000
 // List returns up to limit rows after a cursor, and the cursor of what follows. The caller has stored the cursor: the rows
 // before it are not needed any more. A limit of 0 is MaxPage.
 func (p *Pager) List(ctx context.Context, cursor string, limit int) (page Page, next string, err error) {
-	after, ok := parse(cursor)
+	after, ok := feed.Parse(cursor)
 	if !ok {
 		return Page{}, "", apierr.Invalid("cursor", "must be the next_cursor of a page")
 	}
@@ -68,7 +47,7 @@ func (p *Pager) List(ctx context.Context, cursor string, limit int) (page Page, 
 		return Page{}, "", err
 	}
 	p.read.Store(&after)
-	return page, page.Next.cursor(), nil
+	return page, page.Next.String(), nil
 }
 
 // Run deletes old rows until ctx ends. It is a part of the service's lifecycle.

@@ -408,6 +408,261 @@ func (x *ListUsageResponse) GetNextCursor() string {
 	return ""
 }
 
+// ListChargesRequest is a position in the ledger, and filters.
+type ListChargesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Position of a charge, or next of the previous page: charges behind it are listed. Absent: from the first on.
+	After string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	// Tenant. Absent: all of them.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Only charges committed at or after this time.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Only charges committed before this time.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// Page size, 1..5000. Absent: 1000.
+	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChargesRequest) Reset() {
+	*x = ListChargesRequest{}
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChargesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChargesRequest) ProtoMessage() {}
+
+func (x *ListChargesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChargesRequest.ProtoReflect.Descriptor instead.
+func (*ListChargesRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListChargesRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListChargesRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *ListChargesRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListChargesRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListChargesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListChargesResponse is a page of charges.
+type ListChargesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The charges, oldest first.
+	Charges []*Charge `protobuf:"bytes,1,rep,name=charges,proto3" json:"charges,omitempty"`
+	// Position of what follows. All records up to it have been looked at, so that it moves on without charges, too.
+	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChargesResponse) Reset() {
+	*x = ListChargesResponse{}
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChargesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChargesResponse) ProtoMessage() {}
+
+func (x *ListChargesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChargesResponse.ProtoReflect.Descriptor instead.
+func (*ListChargesResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListChargesResponse) GetCharges() []*Charge {
+	if x != nil {
+		return x.Charges
+	}
+	return nil
+}
+
+func (x *ListChargesResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+// Charge is what a record of the ledger bills.
+type Charge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the record, as in UsageRecord.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Position in the ledger: two decimal numbers with a dash between them. They compare as numbers, the first one first.
+	Position string `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
+	// Tenant that is billed.
+	OrganizationId string `protobuf:"bytes,3,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Customer key of the request; empty without one.
+	KeyId string `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// Input tokens of all kinds.
+	PromptTokens float64 `protobuf:"fixed64,5,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	// Output tokens of all kinds.
+	CompletionTokens float64 `protobuf:"fixed64,6,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	// The exact cost in pico-USD (1e-12 USD), a decimal integer.
+	CostPicoUsd string `protobuf:"bytes,7,opt,name=cost_pico_usd,json=costPicoUsd,proto3" json:"cost_pico_usd,omitempty"`
+	// When the request began.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When the record was committed.
+	RecordedAt    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=recorded_at,json=recordedAt,proto3" json:"recorded_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Charge) Reset() {
+	*x = Charge{}
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Charge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Charge) ProtoMessage() {}
+
+func (x *Charge) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Charge.ProtoReflect.Descriptor instead.
+func (*Charge) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Charge) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Charge) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+func (x *Charge) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *Charge) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *Charge) GetPromptTokens() float64 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *Charge) GetCompletionTokens() float64 {
+	if x != nil {
+		return x.CompletionTokens
+	}
+	return 0
+}
+
+func (x *Charge) GetCostPicoUsd() string {
+	if x != nil {
+		return x.CostPicoUsd
+	}
+	return ""
+}
+
+func (x *Charge) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *Charge) GetRecordedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RecordedAt
+	}
+	return nil
+}
+
 // UsageRecord is one row of the ledger. Its token buckets are disjoint.
 type UsageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -498,7 +753,7 @@ type UsageRecord struct {
 
 func (x *UsageRecord) Reset() {
 	*x = UsageRecord{}
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +765,7 @@ func (x *UsageRecord) String() string {
 func (*UsageRecord) ProtoMessage() {}
 
 func (x *UsageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +778,7 @@ func (x *UsageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRecord.ProtoReflect.Descriptor instead.
 func (*UsageRecord) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UsageRecord) GetRequestId() string {
@@ -830,7 +1085,7 @@ type GetSpendRequest struct {
 
 func (x *GetSpendRequest) Reset() {
 	*x = GetSpendRequest{}
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1097,7 @@ func (x *GetSpendRequest) String() string {
 func (*GetSpendRequest) ProtoMessage() {}
 
 func (x *GetSpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1110,7 @@ func (x *GetSpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSpendRequest.ProtoReflect.Descriptor instead.
 func (*GetSpendRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetSpendRequest) GetOrganizationId() string {
@@ -972,7 +1227,7 @@ type Spend struct {
 
 func (x *Spend) Reset() {
 	*x = Spend{}
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1239,7 @@ func (x *Spend) String() string {
 func (*Spend) ProtoMessage() {}
 
 func (x *Spend) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1252,7 @@ func (x *Spend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spend.ProtoReflect.Descriptor instead.
 func (*Spend) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Spend) GetOrganizationId() string {
@@ -1065,7 +1320,7 @@ type SpendRow struct {
 
 func (x *SpendRow) Reset() {
 	*x = SpendRow{}
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1332,7 @@ func (x *SpendRow) String() string {
 func (*SpendRow) ProtoMessage() {}
 
 func (x *SpendRow) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1345,7 @@ func (x *SpendRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRow.ProtoReflect.Descriptor instead.
 func (*SpendRow) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SpendRow) GetStart() *timestamppb.Timestamp {
@@ -1157,7 +1412,7 @@ type SpendSums struct {
 
 func (x *SpendSums) Reset() {
 	*x = SpendSums{}
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1424,7 @@ func (x *SpendSums) String() string {
 func (*SpendSums) ProtoMessage() {}
 
 func (x *SpendSums) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1437,7 @@ func (x *SpendSums) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendSums.ProtoReflect.Descriptor instead.
 func (*SpendSums) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SpendSums) GetCalls() float64 {
@@ -1339,7 +1594,30 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x11ListUsageResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.UsageRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\x93\r\n" +
+	"nextCursor\"\xfb\x01\n" +
+	"\x12ListChargesRequest\x12\x1d\n" +
+	"\x05after\x18\x01 \x01(\tB\a\xfaB\x04r\x02\x18@R\x05after\x121\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
+	"\x05limit\x18\x05 \x01(\x05B\n" +
+	"\xfaB\a\x1a\x05\x18\x88'(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"b\n" +
+	"\x13ListChargesResponse\x127\n" +
+	"\acharges\x18\x01 \x03(\v2\x1d.switchyard.gateway.v1.ChargeR\acharges\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"\xe2\x02\n" +
+	"\x06Charge\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\tR\bposition\x12'\n" +
+	"\x0forganization_id\x18\x03 \x01(\tR\x0eorganizationId\x12\x15\n" +
+	"\x06key_id\x18\x04 \x01(\tR\x05keyId\x12#\n" +
+	"\rprompt_tokens\x18\x05 \x01(\x01R\fpromptTokens\x12+\n" +
+	"\x11completion_tokens\x18\x06 \x01(\x01R\x10completionTokens\x12\"\n" +
+	"\rcost_pico_usd\x18\a \x01(\tR\vcostPicoUsd\x129\n" +
+	"\n" +
+	"started_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
+	"\vrecorded_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"recordedAt\"\x93\r\n" +
 	"\vUsageRecord\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -1464,9 +1742,10 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x17BILLED_OPERATION_RERANK\x10\t\x1a\x10»\x18\fllm_requests\x12,\n" +
 	"\x15BILLED_OPERATION_TOOL\x10\n" +
 	"\x1a\x11»\x18\rtool_requests\x12\x1a\n" +
-	"\x16BILLED_OPERATION_PROBE\x10\v2\xee\x01\n" +
+	"\x16BILLED_OPERATION_PROBE\x10\v2\xed\x02\n" +
 	"\fUsageService\x12u\n" +
-	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x12g\n" +
+	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x12}\n" +
+	"\vListCharges\x12).switchyard.gateway.v1.ListChargesRequest\x1a*.switchyard.gateway.v1.ListChargesResponse\"\x17\xa8\xbb\x18\x03\x82\xd3\xe4\x93\x02\r\x12\v/v1/charges\x12g\n" +
 	"\bGetSpend\x12&.switchyard.gateway.v1.GetSpendRequest\x1a\x1c.switchyard.gateway.v1.Spend\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/spendB\xd4\x01\n" +
 	"\x19com.switchyard.gateway.v1B\n" +
 	"UsageProtoP\x01Z5switchyard.dev/gen/go/switchyard/gateway/v1;gatewayv1\xa2\x02\x03SGX\xaa\x02\x15Switchyard.Gateway.V1\xca\x02\x15Switchyard\\Gateway\\V1\xe2\x02!Switchyard\\Gateway\\V1\\GPBMetadata\xea\x02\x17Switchyard::Gateway::V1b\x06proto3"
@@ -1484,52 +1763,62 @@ func file_switchyard_gateway_v1_usage_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_gateway_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_switchyard_gateway_v1_usage_proto_goTypes = []any{
 	(BilledOperation)(0),           // 0: switchyard.gateway.v1.BilledOperation
 	(*Usage)(nil),                  // 1: switchyard.gateway.v1.Usage
 	(*ListUsageRequest)(nil),       // 2: switchyard.gateway.v1.ListUsageRequest
 	(*ListUsageResponse)(nil),      // 3: switchyard.gateway.v1.ListUsageResponse
-	(*UsageRecord)(nil),            // 4: switchyard.gateway.v1.UsageRecord
-	(*GetSpendRequest)(nil),        // 5: switchyard.gateway.v1.GetSpendRequest
-	(*Spend)(nil),                  // 6: switchyard.gateway.v1.Spend
-	(*SpendRow)(nil),               // 7: switchyard.gateway.v1.SpendRow
-	(*SpendSums)(nil),              // 8: switchyard.gateway.v1.SpendSums
-	nil,                            // 9: switchyard.gateway.v1.UsageRecord.TagsEntry
-	nil,                            // 10: switchyard.gateway.v1.UsageRecord.ReportedUsageEntry
-	nil,                            // 11: switchyard.gateway.v1.SpendRow.GroupsEntry
-	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil), // 13: google.protobuf.StringValue
+	(*ListChargesRequest)(nil),     // 4: switchyard.gateway.v1.ListChargesRequest
+	(*ListChargesResponse)(nil),    // 5: switchyard.gateway.v1.ListChargesResponse
+	(*Charge)(nil),                 // 6: switchyard.gateway.v1.Charge
+	(*UsageRecord)(nil),            // 7: switchyard.gateway.v1.UsageRecord
+	(*GetSpendRequest)(nil),        // 8: switchyard.gateway.v1.GetSpendRequest
+	(*Spend)(nil),                  // 9: switchyard.gateway.v1.Spend
+	(*SpendRow)(nil),               // 10: switchyard.gateway.v1.SpendRow
+	(*SpendSums)(nil),              // 11: switchyard.gateway.v1.SpendSums
+	nil,                            // 12: switchyard.gateway.v1.UsageRecord.TagsEntry
+	nil,                            // 13: switchyard.gateway.v1.UsageRecord.ReportedUsageEntry
+	nil,                            // 14: switchyard.gateway.v1.SpendRow.GroupsEntry
+	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil), // 16: google.protobuf.StringValue
 }
 var file_switchyard_gateway_v1_usage_proto_depIdxs = []int32{
-	12, // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	12, // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	4,  // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
-	13, // 3: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
-	13, // 4: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
-	12, // 5: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
-	12, // 6: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
-	13, // 7: switchyard.gateway.v1.UsageRecord.user_id:type_name -> google.protobuf.StringValue
-	9,  // 8: switchyard.gateway.v1.UsageRecord.tags:type_name -> switchyard.gateway.v1.UsageRecord.TagsEntry
-	10, // 9: switchyard.gateway.v1.UsageRecord.reported_usage:type_name -> switchyard.gateway.v1.UsageRecord.ReportedUsageEntry
-	12, // 10: switchyard.gateway.v1.GetSpendRequest.from:type_name -> google.protobuf.Timestamp
-	12, // 11: switchyard.gateway.v1.GetSpendRequest.to:type_name -> google.protobuf.Timestamp
-	12, // 12: switchyard.gateway.v1.Spend.from:type_name -> google.protobuf.Timestamp
-	12, // 13: switchyard.gateway.v1.Spend.to:type_name -> google.protobuf.Timestamp
-	7,  // 14: switchyard.gateway.v1.Spend.rows:type_name -> switchyard.gateway.v1.SpendRow
-	8,  // 15: switchyard.gateway.v1.Spend.total:type_name -> switchyard.gateway.v1.SpendSums
-	12, // 16: switchyard.gateway.v1.SpendRow.start:type_name -> google.protobuf.Timestamp
-	11, // 17: switchyard.gateway.v1.SpendRow.groups:type_name -> switchyard.gateway.v1.SpendRow.GroupsEntry
-	8,  // 18: switchyard.gateway.v1.SpendRow.sums:type_name -> switchyard.gateway.v1.SpendSums
-	2,  // 19: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
-	5,  // 20: switchyard.gateway.v1.UsageService.GetSpend:input_type -> switchyard.gateway.v1.GetSpendRequest
-	3,  // 21: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
-	6,  // 22: switchyard.gateway.v1.UsageService.GetSpend:output_type -> switchyard.gateway.v1.Spend
-	21, // [21:23] is the sub-list for method output_type
-	19, // [19:21] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	15, // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	15, // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	7,  // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
+	15, // 3: switchyard.gateway.v1.ListChargesRequest.since:type_name -> google.protobuf.Timestamp
+	15, // 4: switchyard.gateway.v1.ListChargesRequest.until:type_name -> google.protobuf.Timestamp
+	6,  // 5: switchyard.gateway.v1.ListChargesResponse.charges:type_name -> switchyard.gateway.v1.Charge
+	15, // 6: switchyard.gateway.v1.Charge.started_at:type_name -> google.protobuf.Timestamp
+	15, // 7: switchyard.gateway.v1.Charge.recorded_at:type_name -> google.protobuf.Timestamp
+	16, // 8: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
+	16, // 9: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
+	15, // 10: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
+	15, // 11: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
+	16, // 12: switchyard.gateway.v1.UsageRecord.user_id:type_name -> google.protobuf.StringValue
+	12, // 13: switchyard.gateway.v1.UsageRecord.tags:type_name -> switchyard.gateway.v1.UsageRecord.TagsEntry
+	13, // 14: switchyard.gateway.v1.UsageRecord.reported_usage:type_name -> switchyard.gateway.v1.UsageRecord.ReportedUsageEntry
+	15, // 15: switchyard.gateway.v1.GetSpendRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 16: switchyard.gateway.v1.GetSpendRequest.to:type_name -> google.protobuf.Timestamp
+	15, // 17: switchyard.gateway.v1.Spend.from:type_name -> google.protobuf.Timestamp
+	15, // 18: switchyard.gateway.v1.Spend.to:type_name -> google.protobuf.Timestamp
+	10, // 19: switchyard.gateway.v1.Spend.rows:type_name -> switchyard.gateway.v1.SpendRow
+	11, // 20: switchyard.gateway.v1.Spend.total:type_name -> switchyard.gateway.v1.SpendSums
+	15, // 21: switchyard.gateway.v1.SpendRow.start:type_name -> google.protobuf.Timestamp
+	14, // 22: switchyard.gateway.v1.SpendRow.groups:type_name -> switchyard.gateway.v1.SpendRow.GroupsEntry
+	11, // 23: switchyard.gateway.v1.SpendRow.sums:type_name -> switchyard.gateway.v1.SpendSums
+	2,  // 24: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
+	4,  // 25: switchyard.gateway.v1.UsageService.ListCharges:input_type -> switchyard.gateway.v1.ListChargesRequest
+	8,  // 26: switchyard.gateway.v1.UsageService.GetSpend:input_type -> switchyard.gateway.v1.GetSpendRequest
+	3,  // 27: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
+	5,  // 28: switchyard.gateway.v1.UsageService.ListCharges:output_type -> switchyard.gateway.v1.ListChargesResponse
+	9,  // 29: switchyard.gateway.v1.UsageService.GetSpend:output_type -> switchyard.gateway.v1.Spend
+	27, // [27:30] is the sub-list for method output_type
+	24, // [24:27] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_usage_proto_init() }
@@ -1539,14 +1828,15 @@ func file_switchyard_gateway_v1_usage_proto_init() {
 	}
 	file_switchyard_gateway_v1_usage_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_usage_proto_msgTypes[4].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_usage_proto_msgTypes[3].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_usage_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_usage_proto_rawDesc), len(file_switchyard_gateway_v1_usage_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

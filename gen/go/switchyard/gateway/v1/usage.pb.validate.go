@@ -523,6 +523,511 @@ var _ interface {
 	ErrorName() string
 } = ListUsageResponseValidationError{}
 
+// Validate checks the field values on ListChargesRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *ListChargesRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListChargesRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// ListChargesRequestMultiError, or nil if none found.
+func (m *ListChargesRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListChargesRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetAfter()) > 64 {
+		err := ListChargesRequestValidationError{
+			field:  "After",
+			reason: "value length must be at most 64 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := ListChargesRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if all {
+		switch v := interface{}(m.GetSince()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ListChargesRequestValidationError{
+					field:  "Since",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ListChargesRequestValidationError{
+					field:  "Since",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetSince()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ListChargesRequestValidationError{
+				field:  "Since",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetUntil()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ListChargesRequestValidationError{
+					field:  "Until",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ListChargesRequestValidationError{
+					field:  "Until",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetUntil()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ListChargesRequestValidationError{
+				field:  "Until",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 5000 {
+			err := ListChargesRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 5000]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return ListChargesRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListChargesRequestMultiError is an error wrapping multiple validation errors
+// returned by ListChargesRequest.ValidateAll() if the designated constraints
+// aren't met.
+type ListChargesRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListChargesRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListChargesRequestMultiError) AllErrors() []error { return m }
+
+// ListChargesRequestValidationError is the validation error returned by
+// ListChargesRequest.Validate if the designated constraints aren't met.
+type ListChargesRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListChargesRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListChargesRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListChargesRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListChargesRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListChargesRequestValidationError) ErrorName() string {
+	return "ListChargesRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e ListChargesRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListChargesRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListChargesRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListChargesRequestValidationError{}
+
+// Validate checks the field values on ListChargesResponse with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *ListChargesResponse) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListChargesResponse with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// ListChargesResponseMultiError, or nil if none found.
+func (m *ListChargesResponse) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListChargesResponse) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	for idx, item := range m.GetCharges() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ListChargesResponseValidationError{
+						field:  fmt.Sprintf("Charges[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ListChargesResponseValidationError{
+						field:  fmt.Sprintf("Charges[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ListChargesResponseValidationError{
+					field:  fmt.Sprintf("Charges[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	// no validation rules for Next
+
+	if len(errors) > 0 {
+		return ListChargesResponseMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListChargesResponseMultiError is an error wrapping multiple validation
+// errors returned by ListChargesResponse.ValidateAll() if the designated
+// constraints aren't met.
+type ListChargesResponseMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListChargesResponseMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListChargesResponseMultiError) AllErrors() []error { return m }
+
+// ListChargesResponseValidationError is the validation error returned by
+// ListChargesResponse.Validate if the designated constraints aren't met.
+type ListChargesResponseValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListChargesResponseValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListChargesResponseValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListChargesResponseValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListChargesResponseValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListChargesResponseValidationError) ErrorName() string {
+	return "ListChargesResponseValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e ListChargesResponseValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListChargesResponse.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListChargesResponseValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListChargesResponseValidationError{}
+
+// Validate checks the field values on Charge with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *Charge) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on Charge with the rules defined in the
+// proto definition for this message. If any rules are violated, the result is
+// a list of violation errors wrapped in ChargeMultiError, or nil if none found.
+func (m *Charge) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *Charge) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Id
+
+	// no validation rules for Position
+
+	// no validation rules for OrganizationId
+
+	// no validation rules for KeyId
+
+	// no validation rules for PromptTokens
+
+	// no validation rules for CompletionTokens
+
+	// no validation rules for CostPicoUsd
+
+	if all {
+		switch v := interface{}(m.GetStartedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ChargeValidationError{
+					field:  "StartedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ChargeValidationError{
+					field:  "StartedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetStartedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ChargeValidationError{
+				field:  "StartedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetRecordedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ChargeValidationError{
+					field:  "RecordedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ChargeValidationError{
+					field:  "RecordedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetRecordedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ChargeValidationError{
+				field:  "RecordedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return ChargeMultiError(errors)
+	}
+
+	return nil
+}
+
+// ChargeMultiError is an error wrapping multiple validation errors returned by
+// Charge.ValidateAll() if the designated constraints aren't met.
+type ChargeMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ChargeMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ChargeMultiError) AllErrors() []error { return m }
+
+// ChargeValidationError is the validation error returned by Charge.Validate if
+// the designated constraints aren't met.
+type ChargeValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ChargeValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ChargeValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ChargeValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ChargeValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ChargeValidationError) ErrorName() string { return "ChargeValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ChargeValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sCharge.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ChargeValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ChargeValidationError{}
+
 // Validate checks the field values on UsageRecord with the rules defined in
 // the proto definition for this message. If any rules are violated, the first
 // error encountered is returned, or nil if there are no violations.

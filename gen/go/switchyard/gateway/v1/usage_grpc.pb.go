@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	UsageService_ListUsage_FullMethodName = "/switchyard.gateway.v1.UsageService/ListUsage"
-	UsageService_GetSpend_FullMethodName  = "/switchyard.gateway.v1.UsageService/GetSpend"
+	UsageService_ListUsage_FullMethodName   = "/switchyard.gateway.v1.UsageService/ListUsage"
+	UsageService_ListCharges_FullMethodName = "/switchyard.gateway.v1.UsageService/ListCharges"
+	UsageService_GetSpend_FullMethodName    = "/switchyard.gateway.v1.UsageService/GetSpend"
 )
 
 // UsageServiceClient is the client API for UsageService service.
@@ -33,6 +34,9 @@ type UsageServiceClient interface {
 	// ListUsage reads the ledger in the order of commits, so that a reader that stores its cursor receives each record
 	// once.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
+	// ListCharges reads what the records of the ledger bill, without the rest of them, in the order of commits. Control
+	// follows it for the limits of plans and for exports to billing systems. A position fits any filter.
+	ListCharges(ctx context.Context, in *ListChargesRequest, opts ...grpc.CallOption) (*ListChargesResponse, error)
 	// GetSpend sums up the ledger of an organization by hour, day or month and by what the caller groups by. Its sums equal
 	// those of the ledger at every moment. Over HTTP it also answers as CSV and in the FOCUS 1.2 format.
 	GetSpend(ctx context.Context, in *GetSpendRequest, opts ...grpc.CallOption) (*Spend, error)
@@ -50,6 +54,16 @@ func (c *usageServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListUsageResponse)
 	err := c.cc.Invoke(ctx, UsageService_ListUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *usageServiceClient) ListCharges(ctx context.Context, in *ListChargesRequest, opts ...grpc.CallOption) (*ListChargesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListChargesResponse)
+	err := c.cc.Invoke(ctx, UsageService_ListCharges_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +90,9 @@ type UsageServiceServer interface {
 	// ListUsage reads the ledger in the order of commits, so that a reader that stores its cursor receives each record
 	// once.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
+	// ListCharges reads what the records of the ledger bill, without the rest of them, in the order of commits. Control
+	// follows it for the limits of plans and for exports to billing systems. A position fits any filter.
+	ListCharges(context.Context, *ListChargesRequest) (*ListChargesResponse, error)
 	// GetSpend sums up the ledger of an organization by hour, day or month and by what the caller groups by. Its sums equal
 	// those of the ledger at every moment. Over HTTP it also answers as CSV and in the FOCUS 1.2 format.
 	GetSpend(context.Context, *GetSpendRequest) (*Spend, error)
@@ -91,6 +108,9 @@ type UnimplementedUsageServiceServer struct{}
 
 func (UnimplementedUsageServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
+}
+func (UnimplementedUsageServiceServer) ListCharges(context.Context, *ListChargesRequest) (*ListChargesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCharges not implemented")
 }
 func (UnimplementedUsageServiceServer) GetSpend(context.Context, *GetSpendRequest) (*Spend, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSpend not implemented")
@@ -134,6 +154,24 @@ func _UsageService_ListUsage_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UsageService_ListCharges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListChargesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UsageServiceServer).ListCharges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UsageService_ListCharges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UsageServiceServer).ListCharges(ctx, req.(*ListChargesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _UsageService_GetSpend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSpendRequest)
 	if err := dec(in); err != nil {
@@ -162,6 +200,10 @@ var UsageService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListUsage",
 			Handler:    _UsageService_ListUsage_Handler,
+		},
+		{
+			MethodName: "ListCharges",
+			Handler:    _UsageService_ListCharges_Handler,
 		},
 		{
 			MethodName: "GetSpend",

@@ -172,6 +172,31 @@ func (q *Queries) GrantByIdempotencyKey(ctx context.Context, arg GrantByIdempote
 	return i, err
 }
 
+const granted = `-- name: Granted :many
+SELECT DISTINCT organization_id FROM credit_grants WHERE organization_id = ANY ($1::text[])
+`
+
+// Granted returns those of organizations that ever had a grant.
+func (q *Queries) Granted(ctx context.Context, organizations []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, granted, organizations)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var organization_id string
+		if err := rows.Scan(&organization_id); err != nil {
+			return nil, err
+		}
+		items = append(items, organization_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listGrants = `-- name: ListGrants :many
 SELECT id, organization_id, idempotency_key, pico_usd, spent_pico_usd, note, created_at, expires_at FROM credit_grants
 WHERE organization_id = $1 AND id > $2

@@ -12,28 +12,28 @@ import (
 
 const addSpend = `-- name: AddSpend :exec
 INSERT INTO spend_windows AS w (organization_id, key_id, period, starts_at, tokens, pico_usd)
-SELECT $1, u.key_id, u.period, u.starts_at, u.tokens, u.pico
+SELECT u.organization_id, u.key_id, u.period, u.starts_at, u.tokens, u.pico
 FROM (
-    SELECT unnest($2::text[]) AS key_id, unnest($3::text[]) AS period, unnest($4::timestamptz[]) AS starts_at,
-        unnest($5::bigint[]) AS tokens, unnest($6::bigint[]) AS pico
+    SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS key_id, unnest($3::text[]) AS period,
+        unnest($4::timestamptz[]) AS starts_at, unnest($5::bigint[]) AS tokens, unnest($6::bigint[]) AS pico
 ) AS u
-ORDER BY u.key_id, u.period, u.starts_at
+ORDER BY u.organization_id, u.key_id, u.period, u.starts_at
 ON CONFLICT (organization_id, key_id, period, starts_at)
 DO UPDATE SET tokens = w.tokens + excluded.tokens, pico_usd = w.pico_usd + excluded.pico_usd
 `
 
 type AddSpendParams struct {
-	OrganizationID string
-	Keys           []string
-	Periods        []string
-	Starts         []time.Time
-	Tokens         []int64
-	Picos          []int64
+	Organizations []string
+	Keys          []string
+	Periods       []string
+	Starts        []time.Time
+	Tokens        []int64
+	Picos         []int64
 }
 
 func (q *Queries) AddSpend(ctx context.Context, arg AddSpendParams) error {
 	_, err := q.db.Exec(ctx, addSpend,
-		arg.OrganizationID,
+		arg.Organizations,
 		arg.Keys,
 		arg.Periods,
 		arg.Starts,
@@ -43,32 +43,56 @@ func (q *Queries) AddSpend(ctx context.Context, arg AddSpendParams) error {
 	return err
 }
 
-const advanceFeed = `-- name: AdvanceFeed :execrows
-UPDATE spend_feeds SET cursor = $1, read_at = $2, spent_at = CASE WHEN $3::boolean THEN $2 ELSE spent_at END
-WHERE organization_id = $4 AND cursor = $5
+const advanceFeeds = `-- name: AdvanceFeeds :many
+WITH locked AS (
+    SELECT f.organization_id, u.next, u.spent
+    FROM (
+        SELECT unnest($2::text[]) AS organization_id, unnest($3::text[]) AS cursor, unnest($4::text[]) AS next,
+            unnest($5::boolean[]) AS spent
+    ) AS u
+    JOIN spend_feeds AS f ON f.organization_id = u.organization_id AND f.cursor = u.cursor
+    ORDER BY f.organization_id FOR UPDATE OF f
+)
+UPDATE spend_feeds AS f
+SET cursor = l.next, read_at = $1, spent_at = CASE WHEN l.spent THEN $1 ELSE f.spent_at END
+FROM locked AS l WHERE f.organization_id = l.organization_id
+RETURNING f.organization_id
 `
 
-type AdvanceFeedParams struct {
-	Next           string
-	ReadAt         time.Time
-	Spent          bool
-	OrganizationID string
-	Cursor         string
+type AdvanceFeedsParams struct {
+	ReadAt        time.Time
+	Organizations []string
+	Cursors       []string
+	Nexts         []string
+	Spent         []bool
 }
 
-// AdvanceFeed moves a feed on, unless another replica has. spent says that there were records.
-func (q *Queries) AdvanceFeed(ctx context.Context, arg AdvanceFeedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, advanceFeed,
-		arg.Next,
+// AdvanceFeeds moves feeds on, except those that another replica has moved, and returns the organizations. spent says
+// whether there were records.
+func (q *Queries) AdvanceFeeds(ctx context.Context, arg AdvanceFeedsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, advanceFeeds,
 		arg.ReadAt,
+		arg.Organizations,
+		arg.Cursors,
+		arg.Nexts,
 		arg.Spent,
-		arg.OrganizationID,
-		arg.Cursor,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var organization_id string
+		if err := rows.Scan(&organization_id); err != nil {
+			return nil, err
+		}
+		items = append(items, organization_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const dropSpend = `-- name: DropSpend :execrows

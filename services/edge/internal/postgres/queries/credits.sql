@@ -32,6 +32,10 @@ SELECT organization_id, least(sum(pico_usd - spent_pico_usd), 922337203685477580
 WHERE organization_id = ANY (@organizations::text[]) AND expires_at > @now
 GROUP BY organization_id;
 
+-- name: Granted :many
+-- Granted returns those of organizations that ever had a grant.
+SELECT DISTINCT organization_id FROM credit_grants WHERE organization_id = ANY (@organizations::text[]);
+
 -- name: FirstGrant :one
 SELECT created_at FROM credit_grants WHERE organization_id = @organization_id ORDER BY created_at LIMIT 1;
 

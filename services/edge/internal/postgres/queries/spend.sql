@@ -13,19 +13,31 @@ SELECT organization_id, since, cursor FROM spend_feeds
 WHERE read_at + least(interval '5 minutes', greatest(interval '1 second', (sqlc.arg(now)::timestamptz - called_at) / 60)) <= sqlc.arg(now)::timestamptz
 ORDER BY read_at LIMIT @page;
 
--- name: AdvanceFeed :execrows
--- AdvanceFeed moves a feed on, unless another replica has. spent says that there were records.
-UPDATE spend_feeds SET cursor = @next, read_at = @read_at, spent_at = CASE WHEN @spent::boolean THEN @read_at ELSE spent_at END
-WHERE organization_id = @organization_id AND cursor = @cursor;
+-- name: AdvanceFeeds :many
+-- AdvanceFeeds moves feeds on, except those that another replica has moved, and returns the organizations. spent says
+-- whether there were records.
+WITH locked AS (
+    SELECT f.organization_id, u.next, u.spent
+    FROM (
+        SELECT unnest(@organizations::text[]) AS organization_id, unnest(@cursors::text[]) AS cursor, unnest(@nexts::text[]) AS next,
+            unnest(@spent::boolean[]) AS spent
+    ) AS u
+    JOIN spend_feeds AS f ON f.organization_id = u.organization_id AND f.cursor = u.cursor
+    ORDER BY f.organization_id FOR UPDATE OF f
+)
+UPDATE spend_feeds AS f
+SET cursor = l.next, read_at = @read_at, spent_at = CASE WHEN l.spent THEN @read_at ELSE f.spent_at END
+FROM locked AS l WHERE f.organization_id = l.organization_id
+RETURNING f.organization_id;
 
 -- name: AddSpend :exec
 INSERT INTO spend_windows AS w (organization_id, key_id, period, starts_at, tokens, pico_usd)
-SELECT @organization_id, u.key_id, u.period, u.starts_at, u.tokens, u.pico
+SELECT u.organization_id, u.key_id, u.period, u.starts_at, u.tokens, u.pico
 FROM (
-    SELECT unnest(@keys::text[]) AS key_id, unnest(@periods::text[]) AS period, unnest(@starts::timestamptz[]) AS starts_at,
-        unnest(@tokens::bigint[]) AS tokens, unnest(@picos::bigint[]) AS pico
+    SELECT unnest(@organizations::text[]) AS organization_id, unnest(@keys::text[]) AS key_id, unnest(@periods::text[]) AS period,
+        unnest(@starts::timestamptz[]) AS starts_at, unnest(@tokens::bigint[]) AS tokens, unnest(@picos::bigint[]) AS pico
 ) AS u
-ORDER BY u.key_id, u.period, u.starts_at
+ORDER BY u.organization_id, u.key_id, u.period, u.starts_at
 ON CONFLICT (organization_id, key_id, period, starts_at)
 DO UPDATE SET tokens = w.tokens + excluded.tokens, pico_usd = w.pico_usd + excluded.pico_usd;
 

@@ -7,21 +7,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/platform/feed"
 )
 
 // Record is a stored entry.
 type Record struct {
 	Entry
 
-	Position   Position
+	Position   feed.Position
 	RecordedAt time.Time
-}
-
-// Position is the position of a record in the feed: the transaction that stored it, then its number. The zero Position
-// is before the first record.
-type Position struct {
-	Transaction uint64
-	Row         int64
 }
 
 // Filter selects records; an empty field matches all. Since is inclusive and Until exclusive; both apply to the time at
@@ -35,7 +33,26 @@ type Filter struct {
 // reader that continues from the last position reads each record once.
 type Feed interface {
 	// List returns at most limit records after a position.
-	List(ctx context.Context, f Filter, after Position, limit int) ([]Record, error)
+	List(ctx context.Context, f Filter, after feed.Position, limit int) ([]Record, error)
+	// Charges returns the charges of at most limit records after a position.
+	Charges(ctx context.Context, f Filter, after feed.Position, limit int) (ChargePage, error)
+}
+
+// Charge is what a record bills, without what else is known of the call.
+type Charge struct {
+	ID                uuid.UUID
+	Organization, Key string
+	// Prompt and Completion are the tokens of all kinds.
+	Prompt, Completion    int64
+	Cost                  price.Pico
+	StartedAt, RecordedAt time.Time
+	Position              feed.Position
+}
+
+// ChargePage is a part of the feed. All records up to Next have been looked at, also those that the filter leaves out.
+type ChargePage struct {
+	Charges []Charge
+	Next    feed.Position
 }
 
 // ErrCursor is the error of a cursor that no page returned, or that belongs to another filter.
@@ -46,7 +63,7 @@ var ErrCursor = errors.New("not a cursor of this query")
 const cursorSize = 24
 
 // Cursor returns the position as text that is opaque to callers.
-func (f Filter) Cursor(p Position) string {
+func (f Filter) Cursor(p feed.Position) string {
 	var text [cursorSize]byte
 	binary.BigEndian.PutUint64(text[:8], p.Transaction)
 	binary.BigEndian.PutUint64(text[8:16], uint64(p.Row))
@@ -55,17 +72,17 @@ func (f Filter) Cursor(p Position) string {
 }
 
 // Position decodes a cursor; an empty text is the zero Position. The error is ErrCursor.
-func (f Filter) Position(cursor string) (Position, error) {
+func (f Filter) Position(cursor string) (feed.Position, error) {
 	if cursor == "" {
-		return Position{}, nil
+		return feed.Position{}, nil
 	}
 	text, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(text) != cursorSize || string(text[16:]) != string(f.name()) {
-		return Position{}, ErrCursor
+		return feed.Position{}, ErrCursor
 	}
-	p := Position{binary.BigEndian.Uint64(text[:8]), int64(binary.BigEndian.Uint64(text[8:16]))}
+	p := feed.Position{Transaction: binary.BigEndian.Uint64(text[:8]), Row: int64(binary.BigEndian.Uint64(text[8:16]))}
 	if p.Row < 0 || p.Transaction > 1<<63 {
-		return Position{}, ErrCursor
+		return feed.Position{}, ErrCursor
 	}
 	return p, nil
 }

@@ -5,16 +5,18 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"switchyard.dev/services/platform/feed"
 )
 
 func TestCursor(t *testing.T) {
 	filter := Filter{Organization: "acme", Since: time.Unix(1, 0)}
-	for _, want := range []Position{{}, {1, 2}, {1 << 62, math.MaxInt64}} {
+	for _, want := range []feed.Position{{}, {Transaction: 1, Row: 2}, {Transaction: 1 << 62, Row: math.MaxInt64}} {
 		if got, err := filter.Position(filter.Cursor(want)); err != nil || got != want {
 			t.Errorf("%+v came back as %+v, %v", want, got, err)
 		}
 	}
-	if p, err := filter.Position(""); err != nil || p != (Position{}) {
+	if p, err := filter.Position(""); err != nil || p != (feed.Position{}) {
 		t.Errorf("no cursor: %+v, %v", p, err)
 	}
 	other := []Filter{
@@ -25,7 +27,7 @@ func TestCursor(t *testing.T) {
 		{Organization: "acme", Since: time.Unix(1, 0), Model: "m"},
 	}
 	for _, f := range other {
-		if _, err := f.Position(filter.Cursor(Position{1, 2})); !errors.Is(err, ErrCursor) {
+		if _, err := f.Position(filter.Cursor(feed.Position{Transaction: 1, Row: 2})); !errors.Is(err, ErrCursor) {
 			t.Errorf("a cursor of another filter: %v, want ErrCursor", err)
 		}
 	}
@@ -33,7 +35,7 @@ func TestCursor(t *testing.T) {
 
 func FuzzCursor(f *testing.F) {
 	filter := Filter{Organization: "acme"}
-	f.Add(filter.Cursor(Position{5, 6}))
+	f.Add(filter.Cursor(feed.Position{Transaction: 5, Row: 6}))
 	f.Add("AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := filter.Position(text)

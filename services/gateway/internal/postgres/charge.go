@@ -1,0 +1,91 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/feed"
+)
+
+// Charges implements ledger.Feed. It waits as List does.
+func (l *Ledger) Charges(ctx context.Context, f ledger.Filter, after feed.Position, limit int) (ledger.ChargePage, error) {
+	page, err := l.charges(ctx, f, after, limit)
+	if err != nil {
+		return ledger.ChargePage{}, fmt.Errorf("list charges: %w", err)
+	}
+	return page, nil
+}
+
+func (l *Ledger) charges(ctx context.Context, f ledger.Filter, after feed.Position, limit int) (ledger.ChargePage, error) {
+	if err := awaitEntries(ctx, l.pool); err != nil {
+		return ledger.ChargePage{}, err
+	}
+	if err := l.awaitListed(ctx, f.Organization); err != nil {
+		return ledger.ChargePage{}, fmt.Errorf("await transactions in progress: %w", err)
+	}
+	ended, err := l.horizon(ctx, after)
+	if err != nil {
+		return ledger.ChargePage{}, err
+	}
+	rows, err := dbsql.New(l.pool).ListCharges(ctx, dbsql.ListChargesParams{
+		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row, OrganizationID: f.Organization,
+		Since: optionalTime(f.Since), Until: optionalTime(f.Until), PageSize: int32(limit),
+	})
+	if err != nil {
+		return ledger.ChargePage{}, err
+	}
+	page := ledger.ChargePage{Charges: make([]ledger.Charge, len(rows)), Next: after}
+	for i := range rows {
+		if page.Charges[i], err = charge(&rows[i]); err != nil {
+			return ledger.ChargePage{}, err
+		}
+		page.Next = page.Charges[i].Position
+	}
+	if len(rows) < limit && ended.Compare(page.Next) > 0 {
+		page.Next = ended
+	}
+	return page, nil
+}
+
+// errAhead reports a position that this database has not reached: it was restored from a backup, or it is another one.
+// Charges would be skipped.
+var errAhead = errors.New("the position is ahead of the database's transactions")
+
+// horizon returns the position behind all transactions that have ended and before all others.
+func (l *Ledger) horizon(ctx context.Context, after feed.Position) (feed.Position, error) {
+	row, err := dbsql.New(l.pool).Horizon(ctx)
+	if err != nil {
+		return feed.Position{}, fmt.Errorf("find transactions in progress: %w", err)
+	}
+	oldest, err := strconv.ParseUint(row.Oldest, 10, 64)
+	if err != nil {
+		return feed.Position{}, fmt.Errorf("transaction id: %w", err)
+	}
+	next, err := strconv.ParseUint(row.Next, 10, 64)
+	switch {
+	case err != nil:
+		return feed.Position{}, fmt.Errorf("transaction id: %w", err)
+	case after.Transaction >= next:
+		return feed.Position{}, errAhead
+	}
+	return feed.Position{Transaction: oldest - 1, Row: math.MaxInt64}, nil
+}
+
+func charge(r *dbsql.ListChargesRow) (ledger.Charge, error) {
+	transaction, err := strconv.ParseUint(r.Position, 10, 64)
+	if err != nil {
+		return ledger.Charge{}, fmt.Errorf("transaction id: %w", err)
+	}
+	return ledger.Charge{
+		ID: r.ID, Organization: r.OrganizationID, Key: r.KeyID,
+		Prompt: r.PromptTokens, Completion: r.CompletionTokens, Cost: price.Pico(r.CostPicoUsd),
+		StartedAt: r.StartedAt, RecordedAt: r.RecordedAt,
+		Position: feed.Position{Transaction: transaction, Row: r.Seq.Int64},
+	}, nil
+}

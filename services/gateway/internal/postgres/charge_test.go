@@ -1,0 +1,113 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/feed"
+	"switchyard.dev/services/platform/testkit"
+)
+
+var errNotYet = errors.New("not all charges are shown yet")
+
+// allCharges reads the charges of a filter from a position to the present end.
+func allCharges(t *testing.T, store *Ledger, f ledger.Filter, at *feed.Position, limit int) (all []ledger.Charge) {
+	t.Helper()
+	for {
+		page, err := store.Charges(t.Context(), f, *at, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, *at = append(all, page.Charges...), page.Next
+		if len(page.Charges) < limit {
+			return all
+		}
+	}
+}
+
+// Charges say what the records say. A bucket of tokens that the query forgets makes a difference here.
+func TestChargesAreThoseOfTheRecords(t *testing.T) {
+	store := NewLedger(testkit.Postgres(t, migrations.FS))
+	e := entry()
+	for i, b := range provider.Buckets() {
+		*b.Of(&e.Usage) = 1 << i
+	}
+	without := entry()
+	without.Key = ""
+	if err := store.Append(t.Context(), []ledger.Entry{e, without}); err != nil {
+		t.Fatal(err)
+	}
+	var got []ledger.Charge
+	var at feed.Position
+	testkit.Wait(t, "the feed shows both", func() error { // Transactions of other tests delay them.
+		if got = append(got, allCharges(t, store, ledger.Filter{}, &at, 1)...); len(got) < 2 {
+			return errNotYet
+		}
+		return nil
+	})
+	records, err := store.List(t.Context(), ledger.Filter{}, feed.Position{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]ledger.Charge, len(records))
+	for i, r := range records {
+		want[i] = ledger.Charge{
+			ID: r.ID, Organization: r.Organization, Key: r.Key, Prompt: r.Usage.Prompt(), Completion: r.Usage.Completion(), Cost: r.Cost,
+			StartedAt: r.StartedAt, RecordedAt: r.RecordedAt, Position: r.Position,
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("charges (-records +charges):\n%s", diff)
+	}
+	if last := got[len(got)-1].Position; at.Compare(last) <= 0 {
+		t.Errorf("the feed ends at %v, want a position behind the last charge at %v", at, last)
+	}
+}
+
+// A reader that follows from a position behind the last charge, as the feed returns it, misses nothing: not even an older
+// transaction's rows that are committed later.
+func TestChargesBehindTheEnd(t *testing.T) {
+	pool := uncounted(t)
+	store := NewLedger(pool)
+	older, newer := entry(), entry()
+	commit := held(t, pool, older)
+	var at feed.Position
+	if page := allCharges(t, store, ledger.Filter{}, &at, 10); len(page) != 0 {
+		t.Fatalf("%d charges of an open transaction", len(page))
+	}
+	if err := store.Append(t.Context(), []ledger.Entry{newer}); err != nil {
+		t.Fatal(err)
+	}
+	if hidden := allCharges(t, store, ledger.Filter{}, &at, 10); len(hidden) != 0 {
+		t.Fatalf("%d charges before those of an older transaction", len(hidden))
+	}
+	commit()
+	var ids []uuid.UUID
+	testkit.Wait(t, "the feed shows both", func() error {
+		for _, c := range allCharges(t, store, ledger.Filter{}, &at, 10) {
+			ids = append(ids, c.ID)
+		}
+		if len(ids) < 2 {
+			return errNotYet
+		}
+		return nil
+	})
+	if diff := cmp.Diff([]uuid.UUID{older.ID, newer.ID}, ids); diff != "" {
+		t.Errorf("charges (-want +got):\n%s", diff)
+	}
+}
+
+// A database that was restored from a backup has not reached the reader's position: skipping what it records until then
+// would lose charges.
+func TestChargesAheadOfTheDatabase(t *testing.T) {
+	store := NewLedger(testkit.Postgres(t, migrations.FS))
+	if _, err := store.Charges(t.Context(), ledger.Filter{}, feed.Position{Transaction: 1 << 40, Row: 1}, 10); err == nil {
+		t.Error("a position ahead of the database is read from")
+	}
+}
