@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -143,19 +142,12 @@ func (r *edgeRig) targets(ctx context.Context) ([]target, error) {
 // key creates a product key over the operator API.
 func (r *edgeRig) key(ctx context.Context, organization, more string) (string, error) {
 	body := fmt.Sprintf(`{"organization_id":%q,"product":"ai","permissions":["read"]%s}`, organization, more)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.stack.URL(string(stack.Edge))+"/admin/v1/keys", strings.NewReader(body))
-	if err != nil {
+	var made struct{ Key string }
+	if err := operate(ctx, r.stack, http.MethodPost, "/admin/v1/keys", body, &made); err != nil {
 		return "", err
 	}
-	request.Header.Set("Authorization", "Bearer "+r.stack.Secrets().Operator)
-	answer, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		return "", fmt.Errorf("make a key: %w", err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	var made struct{ Key string }
-	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || made.Key == "" {
-		return "", fmt.Errorf("make a key: status %d, %w", answer.StatusCode, err)
+	if made.Key == "" {
+		return "", errors.New("POST /admin/v1/keys: the answer has no key")
 	}
 	return made.Key, nil
 }

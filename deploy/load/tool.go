@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -150,28 +148,6 @@ func (r *toolRig) register(ctx context.Context, s *stack.Stack) error {
 	)
 }
 
-// ask calls the contract of a stack's gateway; into may be nil.
-func ask(ctx context.Context, s *stack.Stack, method, path, body string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, method, s.URL(string(stack.Gateway))+path, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header = firstParty(s)
-	answer, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	if err != nil || answer.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: status %d: %s %w", method, path, answer.StatusCode, text, err)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(text, into)
-}
-
 // targets returns the ways to measure: the server itself, the reverse proxy, and those through the gateways.
 func (r *toolRig) targets(ctx context.Context) ([]target, error) {
 	type way struct {
@@ -218,7 +194,7 @@ func (r *toolRig) targets(ctx context.Context) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, target{name: w.name, chat: request, pids: w.pids, stores: w.stores})
+		all = append(all, target{name: w.name, chat: request, pids: w.pids, behind: behind{stores: w.stores}})
 	}
 	return all, nil
 }
@@ -302,7 +278,7 @@ func measureTool(ctx context.Context, plan toolPlan, t target) (f toolFigures, e
 func toolTable(plan toolPlan, targets []target, rounds [][]toolFigures) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; %d connections; latency at %.0f/s; %s\n\n",
-		machine(), plan.rounds, plan.round, plan.connections, plan.rate, syncTimes())
+		machine(), plan.rounds, plan.round, plan.connections, plan.rate, measureSyncs())
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	printf(w, "way\trps\tCPU/call\tbeside the SDK's handler\tPostgres\tp50/p99\tadded p50\tfailed\t\n")
 	var own toolFigures
