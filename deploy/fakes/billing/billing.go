@@ -1,6 +1,6 @@
 // Package billing fakes the usage APIs of three billing systems: Stripe's billing meter events (POST
-// /v1/billing/meter_events), OpenMeter (POST /api/v1/events) and Lago (POST /api/v1/events/batch). Like them it refuses
-// what they refuse, and counts an event that it has only once.
+// /v1/billing/meter_events, and the stream at /v2/billing), OpenMeter (POST /api/v1/events) and Lago (POST
+// /api/v1/events/batch). Like them it refuses what they refuse, and counts an event that it has only once.
 package billing
 
 import (
@@ -43,17 +43,21 @@ type Server struct {
 	repeated int
 	// changed are identifiers that came with another value than before.
 	changed []string
+	// sessions has the ends of the sessions of Stripe's stream by their tokens.
+	sessions map[string]time.Time
 }
 
 // New returns systems without events that follow script. It panics on an invalid one.
 func New(script fault.Script) *Server {
-	s := &Server{events: journal.New[Event](maxEvents, maxBytes), known: make(map[[2]string]string)}
+	s := &Server{events: journal.New[Event](maxEvents, maxBytes), known: make(map[[2]string]string), sessions: make(map[string]time.Time)}
 	s.Injector = fault.NewInjector(script, fault.Options{ErrorBody: errorBody})
 	control := http.NewServeMux()
 	fault.ServeJournal(control, "events", s.events, byDialect)
 	control.HandleFunc("GET /_repeats", s.repeats)
 	face := http.NewServeMux()
 	face.HandleFunc("POST /v1/billing/meter_events", authorized(s.stripe))
+	face.HandleFunc("POST /v2/billing/meter_event_session", authorized(s.stripeSession))
+	face.HandleFunc("POST /v2/billing/meter_event_stream", authorized(s.stripeStream))
 	face.HandleFunc("POST /api/v1/events", authorized(s.openMeter))
 	face.HandleFunc("POST /api/v1/events/batch", authorized(s.lago))
 	s.handler = s.Handler(control, face)
@@ -131,7 +135,7 @@ func errorBody(r *http.Request, status int, _ string) (contentType, body string)
 
 func dialectOf(path string) string {
 	switch {
-	case strings.HasPrefix(path, "/v1/billing/"):
+	case strings.HasPrefix(path, "/v1/billing/"), strings.HasPrefix(path, "/v2/billing/"):
 		return "stripe"
 	case strings.HasSuffix(path, "/events/batch"):
 		return "lago"

@@ -3,6 +3,7 @@ package billing
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,43 @@ func TestDialects(t *testing.T) {
 				t.Errorf("counted %+v, want %d events", got, tt.events)
 			}
 		})
+	}
+}
+
+// The stream takes batches of a session, drops what it does not count without a word, and refuses batches that are too
+// large and tokens that are no session's.
+func TestStripeStream(t *testing.T) {
+	srv, now := New(fault.Script{}), time.Now().UTC()
+	event := func(identifier, value string) string {
+		return fmt.Sprintf(`{"event_name":"calls","identifier":%q,"timestamp":%q,"payload":{"stripe_customer_id":"cus_1","value":%q}}`,
+			identifier, now.Format(time.RFC3339), value)
+	}
+	batch := func(events ...string) string { return `{"events":[` + strings.Join(events, ",") + `]}` }
+	var session struct {
+		Token   string    `json:"authentication_token"`
+		Expires time.Time `json:"expires_at"`
+	}
+	answer := fakestest.Send(t, srv, "POST", "/v2/billing/meter_event_session", "{}", header("application/json"))
+	if err := json.Unmarshal(answer.Body.Bytes(), &session); err != nil || !session.Expires.After(now) {
+		t.Fatalf("session %s: %v", answer.Body, err)
+	}
+	for _, tt := range []struct {
+		name, token, body string
+		status, events    int
+	}{
+		{"two events", session.Token, batch(event("a", "1"), event("b", "2")), 200, 2},
+		{"one known, one a fraction, one new", session.Token, batch(event("a", "1"), event("c", "0.5"), event("d", "4")), 200, 3},
+		{"no session", "key", batch(event("e", "1")), 401, 3},
+		{"no events", session.Token, batch(), 400, 3},
+		{"too many", session.Token, batch(slices.Repeat([]string{event("f", "1")}, 101)...), 400, 3},
+	} {
+		h := map[string]string{"Authorization": "Bearer " + tt.token, "Content-Type": "application/json"}
+		if got := fakestest.Send(t, srv, "POST", "/v2/billing/meter_event_stream", tt.body, h); got.Code != tt.status {
+			t.Errorf("%s: status %d %s, want %d", tt.name, got.Code, got.Body, tt.status)
+		}
+		if got := srv.events.Last(maxEvents, nil); len(got) != tt.events {
+			t.Errorf("%s: counted %+v, want %d events", tt.name, got, tt.events)
+		}
 	}
 }
 

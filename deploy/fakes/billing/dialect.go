@@ -9,60 +9,7 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-const (
-	maxLagoBatch = 100
-	// pastDays and future bound the timestamps that Stripe takes.
-	pastDays = 35
-	future   = 5 * time.Minute
-)
-
-// stripe takes one event. A known identifier is an error of its own text.
-func (s *Server) stripe(w http.ResponseWriter, r *http.Request) {
-	refuse := func(message string) {
-		fault.WriteJSON(w, http.StatusBadRequest, map[string]any{
-			"error": map[string]any{"type": "invalid_request_error", "message": message},
-		})
-	}
-	if err := r.ParseForm(); err != nil {
-		refuse("Invalid form")
-		return
-	}
-	form := r.PostForm
-	e := Event{
-		Dialect: "stripe", Identifier: form.Get("identifier"), Name: form.Get("event_name"),
-		Customer: form.Get("payload[stripe_customer_id]"), Value: form.Get("payload[value]"), Time: time.Now().UTC(),
-	}
-	if form.Has("timestamp") {
-		seconds, err := strconv.ParseInt(form.Get("timestamp"), 10, 64)
-		if err != nil {
-			refuse("Invalid integer: timestamp")
-			return
-		}
-		e.Time = time.Unix(seconds, 0).UTC()
-	}
-	switch age := time.Since(e.Time); {
-	case e.Name == "" || e.Customer == "" || e.Identifier == "" || len(e.Identifier) > 100:
-		refuse("event_name, payload[stripe_customer_id] and identifier are required here, the last with at most 100 characters")
-		return
-	case number(e.Value, true) != nil:
-		refuse("payload[value] must be a whole number")
-		return
-	case age > pastDays*24*time.Hour || age < -future:
-		refuse("The timestamp must be within the past 35 calendar days and at most 5 minutes in the future")
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.has(e) {
-		refuse("An event already exists with identifier " + e.Identifier + ".")
-		return
-	}
-	s.count(e)
-	fault.WriteJSON(w, http.StatusOK, map[string]any{
-		"object": "billing.meter_event", "identifier": e.Identifier, "event_name": e.Name, "timestamp": e.Time.Unix(),
-		"payload": map[string]string{"stripe_customer_id": e.Customer, "value": e.Value},
-	})
-}
+const maxLagoBatch = 100
 
 // openMeter takes a batch, or refuses it as a whole. It drops events that it has.
 func (s *Server) openMeter(w http.ResponseWriter, r *http.Request) {

@@ -36,11 +36,11 @@ func respond(status int, after string) *http.Response {
 // everyLoss runs a test for each kind of destination and each way to lose a request, in simulated time.
 func everyLoss(t *testing.T, name string, do func(t *testing.T, d Destination, l *losing)) {
 	t.Helper()
-	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
+	for _, kind := range Kinds {
 		for way, lose := range waysToLose {
 			t.Run(fmt.Sprintf("%s, %s, %s", name, kind, way), func(t *testing.T) {
 				d := Destination{
-					Name: "d", Kind: kind, KeyFile: secret.File(testkit.File(t, "the-key\n")), BaseURL: "http://vendor",
+					Name: "d", Kind: kind, KeyFile: secret.File(testkit.File(t, "the-key\n")), BaseURL: "http://vendor", StreamURL: "http://vendor",
 					Meters: map[string]string{"llm_requests": "calls"},
 				}
 				synctest.Test(t, func(t *testing.T) { do(t, d, &losing{way: lose, taken: make(map[string]bool)}) })
@@ -71,6 +71,11 @@ func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
+	}
+	if r.URL.Path == sessionPath {
+		answer := respond(http.StatusOK, "")
+		answer.Body = io.NopCloser(strings.NewReader(aSession("token", 15*time.Minute)))
+		return answer, nil
 	}
 	sent := sentIn(string(body))
 	l.mu.Lock()

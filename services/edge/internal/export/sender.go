@@ -29,6 +29,8 @@ type sender struct {
 	// failures counts the failed rounds in a row. stalled counts those that also settled no event.
 	failures, stalled int
 	turns             turns
+	// opened reports whether the cursors that go on exist.
+	opened bool
 	// positions are those behind the last pages of the sources, while this process has the lease.
 	positions map[Source]string
 }
@@ -99,12 +101,8 @@ func backoff(failures int) time.Duration {
 
 // round moves each cursor of the destination over a page, and reports whether a source has more.
 func (s *sender) round(ctx context.Context, now time.Time) (more bool, err error) {
-	for _, source := range Sources {
-		if s.destination.reads(source) {
-			if err := s.Store.Open(ctx, s.destination.Name, source, now.UTC().Truncate(time.Hour)); err != nil {
-				return false, fmt.Errorf("open cursor: %w", err)
-			}
-		}
+	if err := s.open(ctx, now); err != nil {
+		return false, fmt.Errorf("open cursor: %w", err)
 	}
 	cursors, err := s.Store.Cursors(ctx, s.destination.Name)
 	if err != nil {
@@ -127,6 +125,20 @@ func (s *sender) round(ctx context.Context, now time.Time) (more bool, err error
 		more = more || !end
 	}
 	return more, errors.Join(errs...)
+}
+
+// open makes the cursors that go on, once.
+func (s *sender) open(ctx context.Context, now time.Time) error {
+	for _, source := range Sources {
+		if s.opened || !s.destination.reads(source) {
+			continue
+		}
+		if err := s.Store.Open(ctx, s.destination.Name, source, now.UTC().Truncate(time.Hour)); err != nil {
+			return err
+		}
+	}
+	s.opened = true
+	return nil
 }
 
 // step moves a cursor over a page, under the destination's lease. It may take as long as that.

@@ -19,16 +19,23 @@ type Kind string
 
 // The kinds.
 const (
-	Stripe    Kind = "stripe"
-	OpenMeter Kind = "openmeter"
-	Lago      Kind = "lago"
+	Stripe       Kind = "stripe"
+	StripeStream Kind = "stripe-stream"
+	OpenMeter    Kind = "openmeter"
+	Lago         Kind = "lago"
 )
+
+// Kinds lists all kinds.
+var Kinds = []Kind{Stripe, StripeStream, OpenMeter, Lago}
+
+// wholeOnly reports whether a destination takes whole numbers only.
+func (k Kind) wholeOnly() bool { return k == Stripe || k == StripeStream }
 
 // memory returns how long a destination knows the identifiers of its events, less a margin; zero if it knows them as
 // long as it has the events.
 func (k Kind) memory() time.Duration {
 	switch k {
-	case Stripe: // promises 24 hours
+	case Stripe, StripeStream: // promise 24 hours
 		return 23 * time.Hour
 	case OpenMeter: // 32 days unless it is configured otherwise
 		return 31 * 24 * time.Hour
@@ -59,10 +66,12 @@ type Settings struct {
 
 // Destination is an account at a billing system.
 type Destination struct {
-	Name    string      `yaml:"name"`
-	Kind    Kind        `yaml:"kind"`
-	BaseURL string      `yaml:"base_url"`
-	KeyFile secret.File `yaml:"key_file"`
+	Name    string `yaml:"name"`
+	Kind    Kind   `yaml:"kind"`
+	BaseURL string `yaml:"base_url"`
+	// StreamURL is where a StripeStream takes events; the base URL has its sessions.
+	StreamURL string      `yaml:"stream_url"`
+	KeyFile   secret.File `yaml:"key_file"`
 	// Customers are the destination's names of organizations: customers, at Lago external subscription ids. Others are
 	// not exported. Absent: every organization is, under its own id.
 	Customers map[string]string `yaml:"customers"`
@@ -133,13 +142,14 @@ func (d Destination) check(metrics []string) error {
 	if !destinationName.MatchString(d.Name) {
 		errs = append(errs, errors.New("name: want 1 to 32 of a-z, 0-9 and -, a letter first"))
 	}
-	if !slices.Contains([]Kind{Stripe, OpenMeter, Lago}, d.Kind) {
-		errs = append(errs, errors.New("kind: want stripe, openmeter or lago"))
+	if !slices.Contains(Kinds, d.Kind) {
+		errs = append(errs, errors.New("kind: want stripe, stripe-stream, openmeter or lago"))
 	}
-	base, err := url.Parse(d.BaseURL)
-	if err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" ||
-		base.Scheme != "https" && base.Scheme != "http" {
-		errs = append(errs, errors.New("base_url: want http or https, a host and at most a path"))
+	errs = append(errs, baseURL("base_url", d.BaseURL))
+	if d.Kind == StripeStream {
+		errs = append(errs, baseURL("stream_url", d.StreamURL))
+	} else if d.StreamURL != "" {
+		errs = append(errs, errors.New("stream_url: only with the kind stripe-stream"))
 	}
 	if d.KeyFile == "" {
 		errs = append(errs, errors.New("key_file: required"))
@@ -150,6 +160,15 @@ func (d Destination) check(metrics []string) error {
 		}
 	}
 	return errors.Join(append(errs, d.checkMeters(metrics))...)
+}
+
+// baseURL checks a base URL of a destination.
+func baseURL(field, text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New(field + ": want http or https, a host and at most a path")
+	}
+	return nil
 }
 
 // maxName bounds the names of customers and meters in bytes.
@@ -167,7 +186,7 @@ func (d Destination) checkMeters(metrics []string) error {
 			errs = append(errs, fmt.Errorf("meters[%q]: want a name of at most %d bytes", metric, maxName))
 		case !ofLedger && !slices.Contains(metrics, metric):
 			errs = append(errs, fmt.Errorf("meters[%q]: not a metric of the edge or the ledger", metric))
-		case ofLedger && !exact && d.Kind == Stripe:
+		case ofLedger && !exact && d.Kind.wholeOnly():
 			errs = append(errs, fmt.Errorf("meters[%q]: Stripe takes whole numbers only; use ledger.cost_pico_usd", metric))
 		}
 	}

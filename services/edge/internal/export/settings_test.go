@@ -45,6 +45,8 @@ func TestReadRefuses(t *testing.T) {
 		"a key in place of a file":  {"keys/stripe", "https://x", "not the secret"},
 		"an unknown metric":         {"llm_requests:", "calls:", `destinations[0]: meters["calls"]: not a metric`},
 		"fractions at Stripe":       {"cost_pico_usd", "cost_cents", "whole numbers only"},
+		"a stream without its URL":  {"kind: stripe", "kind: stripe-stream", "destinations[0]: stream_url:"},
+		"a stream of another kind":  {"base_url:", "stream_url: https://x\n    base_url:", "stream_url: only with"},
 		"an interval of nothing":    {"destinations:", "every: 0s\ndestinations:", "every:"},
 		"an empty customer":         {"cus_1", `""`, `destinations[0]: customers["acme"]`},
 		"a name that is used twice": {"  - name: billing", "  - {name: billing, kind: lago, base_url: 'http://l', key_file: k, meters: {llm_requests: x}}\n  - name: billing", "used twice"},

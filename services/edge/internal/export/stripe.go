@@ -114,20 +114,23 @@ func (s stripe) sendOne(ctx context.Context, e Event) (why string, err error) {
 	if err != nil || a.taken() {
 		return "", err
 	}
+	if why := stripeReason(a); !isKnown(why) {
+		return why, nil
+	}
+	return "", nil
+}
+
+// stripeReason returns why an answer refuses a request.
+func stripeReason(a answer) string {
 	var body struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(a.text, &body) // An answer in another form has no message.
-	switch message := body.Error.Message; {
-	case message == "":
-		return "status " + strconv.Itoa(a.status), nil
-	case isKnown(message):
-		return "", nil
-	default:
-		return reason(message), nil
+	if json.Unmarshal(a.text, &body) != nil || body.Error.Message == "" {
+		return "status " + strconv.Itoa(a.status)
 	}
+	return reason(body.Error.Message)
 }
 
 // isKnown reports whether Stripe refuses an event because it has its identifier. The error has no code of its own.

@@ -43,6 +43,8 @@ func (s *settlement) add(other settlement) {
 func newVendor(client *http.Client, d Destination, reserve time.Duration) vendor {
 	p := poster{client: client, base: d.BaseURL, key: secret.NewCached(d.KeyFile, asIs), reserve: reserve}
 	switch d.Kind {
+	case StripeStream:
+		return &stripeStream{poster: p, streamURL: d.StreamURL}
 	case OpenMeter:
 		return openMeter{p}
 	case Lago:
@@ -105,16 +107,23 @@ type answer struct {
 // post sends a body. It returns the vendor's answer if that decides: 2xx, or 400, 413 and 422, which refuse the content.
 // Anything else, an unaccepted key too, is an error.
 func (p poster) post(ctx context.Context, path, contentType string, body io.Reader, header http.Header) (answer, error) {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= p.reserve {
-		return answer{}, errNoTime
-	}
 	key, _, err := p.key.Read()
 	if err != nil {
 		return answer{}, fmt.Errorf("key_file: %w", err)
 	}
+	return p.postTo(ctx, p.base+path, key, contentType, body, header)
+}
+
+// postTo posts to a URL with a key, as post does.
+func (p poster) postTo(
+	ctx context.Context, to string, key secret.Value, contentType string, body io.Reader, header http.Header,
+) (answer, error) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= p.reserve {
+		return answer{}, errNoTime
+	}
 	ctx, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+path, body)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, body)
 	if err != nil {
 		return answer{}, err
 	}

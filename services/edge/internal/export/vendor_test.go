@@ -54,6 +54,7 @@ func sampleEvents() []Event {
 type system struct {
 	mu       sync.Mutex
 	requests []string // with their bodies
+	sessions int
 	url      string
 }
 
@@ -64,8 +65,17 @@ func newSystem(t *testing.T, answer func(w http.ResponseWriter, path, body strin
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.requests = append(s.requests, fmt.Sprintf("%s %s\nAuthorization: %s\nContent-Type: %s\nIdempotency-Key: %s\n\n%s\n",
-			r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.Header.Get("Idempotency-Key"), body))
+		text := fmt.Sprintf("%s %s\nAuthorization: %s\nContent-Type: %s\nIdempotency-Key: %s\n",
+			r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.Header.Get("Idempotency-Key"))
+		if version := r.Header.Get("Stripe-Version"); version != "" {
+			text += "Stripe-Version: " + version + "\n"
+		}
+		s.requests = append(s.requests, fmt.Sprintf("%s\n%s\n", text, body))
+		if r.URL.Path == sessionPath {
+			s.sessions++
+			_, _ = io.WriteString(w, aSession(fmt.Sprint("token-", s.sessions), 15*time.Minute))
+			return
+		}
 		answer(w, r.URL.Path, string(body))
 	}))
 	t.Cleanup(server.Close)
@@ -73,16 +83,21 @@ func newSystem(t *testing.T, answer func(w http.ResponseWriter, path, body strin
 	return s
 }
 
+// aSession is the answer to a request for a session of Stripe's stream.
+func aSession(token string, left time.Duration) string {
+	return fmt.Sprintf(`{"object":"v2.billing.meter_event_session","authentication_token":%q,"expires_at":%q}`, token, time.Now().Add(left).UTC().Format(time.RFC3339))
+}
+
 func (s *system) vendor(t *testing.T, kind Kind) vendor {
 	t.Helper()
-	return newVendor(http.DefaultClient, Destination{Kind: kind, BaseURL: s.url, KeyFile: secret.File(testkit.File(t, "the-key\n"))}, 0)
+	return newVendor(http.DefaultClient, Destination{Kind: kind, BaseURL: s.url, StreamURL: s.url, KeyFile: secret.File(testkit.File(t, "the-key\n"))}, 0)
 }
 
 var tryKey = regexp.MustCompile(`Idempotency-Key: [A-Z2-7]{26}`)
 
 // Requests are as the vendors document them.
 func TestWireFormats(t *testing.T) {
-	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
+	for _, kind := range Kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			s := newSystem(t, func(w http.ResponseWriter, _, _ string) { w.WriteHeader(http.StatusOK) })
 			done, err := s.vendor(t, kind).send(t.Context(), sampleEvents())
@@ -122,6 +137,11 @@ func TestRefusals(t *testing.T) {
 				http.Error(w, `{"error":{"message":"No such customer"}}`, http.StatusBadRequest)
 			case strings.Contains(body, "id-005"):
 				http.Error(w, `{"error":{"message":"An event already exists with identifier id-005."}}`, http.StatusBadRequest)
+			}
+		},
+		StripeStream: func(w http.ResponseWriter, body string) {
+			if strings.Contains(body, "id-004") {
+				http.Error(w, `{"error":{"message":"No such customer"}}`, http.StatusBadRequest)
 			}
 		},
 		OpenMeter: func(w http.ResponseWriter, body string) {
@@ -173,7 +193,7 @@ func TestRefusals(t *testing.T) {
 			}
 			for _, e := range many(20) {
 				want := 1
-				if e.Identifier == "id-004" || e.Identifier == "id-005" && kind != OpenMeter {
+				if e.Identifier == "id-004" || e.Identifier == "id-005" && (kind == Stripe || kind == Lago) {
 					want = 0
 				}
 				if taken[e.Identifier] != want {
@@ -186,7 +206,7 @@ func TestRefusals(t *testing.T) {
 
 // What says nothing of the events is an error, and the vendor's wait is kept.
 func TestFailuresAreNoRefusals(t *testing.T) {
-	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
+	for _, kind := range Kinds {
 		for _, status := range []int{301, 401, 403, 404, 409, 429, 500, 503} {
 			s := newSystem(t, func(w http.ResponseWriter, _, _ string) {
 				w.Header().Set("Retry-After", "7")
@@ -349,7 +369,7 @@ func TestStripeFailuresOfOneCustomer(t *testing.T) {
 
 // A server that can't be reached has no event.
 func TestUnreachableHasNothing(t *testing.T) {
-	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
+	for _, kind := range Kinds {
 		s := newSystem(t, nil)
 		s.url = "http://127.0.0.1:1"
 		_, err := s.vendor(t, kind).send(t.Context(), many(1))
