@@ -16,6 +16,8 @@ const (
 	// every is the interval at which the end of the feed is read, pages how many pages at a time.
 	every = 500 * time.Millisecond
 	pages = 50
+	// ahead is how many pages are read to reach a follower that is ahead.
+	ahead = 5
 	// kept is how many of the latest records stay in memory; up to as many older ones wait for being dropped together.
 	kept = 10_000
 )
@@ -116,9 +118,8 @@ func (t *Tail) Read(ctx context.Context, q Query) (Page, error) {
 		return t.source.Read(ctx, q)
 	}
 	defer t.release()
-	if !t.followed || q.After.Compare(t.end) > 0 {
-		t.followed, t.records, t.start, t.end, t.more, t.read = true, nil, q.After, q.After, true, time.Time{}
-		t.current.CompareAndSwap(0, time.Now().UnixNano())
+	if err := t.reach(ctx, q.After); err != nil {
+		return Page{}, err
 	}
 	page := t.page(q)
 	if page.Next == t.end && (t.more || time.Since(t.read) > every) {
@@ -128,6 +129,24 @@ func (t *Tail) Read(ctx context.Context, q Query) (Page, error) {
 		page = t.page(q)
 	}
 	return page, nil
+}
+
+// reach reads on to a follower that is ahead, because it has read for itself. If it is far ahead, or the first one, the
+// tail begins anew at its position. The caller has the turn.
+func (t *Tail) reach(ctx context.Context, p feed.Position) error {
+	for range ahead {
+		if !t.followed || p.Compare(t.end) <= 0 {
+			break
+		}
+		if err := t.readOn(ctx); err != nil {
+			return err
+		}
+	}
+	if !t.followed || p.Compare(t.end) > 0 {
+		t.followed, t.records, t.start, t.end, t.more, t.read = true, nil, p, p, true, time.Time{}
+		t.current.CompareAndSwap(0, time.Now().UnixNano())
+	}
+	return nil
 }
 
 // page returns what is in memory.

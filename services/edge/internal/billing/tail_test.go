@@ -147,6 +147,29 @@ func TestReadsOfOne(t *testing.T) {
 	}
 }
 
+// A follower that has caught up by reads of its own joins the others, and takes nothing from them.
+func TestFollowerAheadJoins(t *testing.T) {
+	l := &ledger{}
+	l.add("a", 10)
+	tail := NewTail(l, testkit.Logger(t))
+	_, others := follow(t, tail, Query{After: at(5), Limit: 100})
+	l.add("a", 10)
+	_, joining := follow(t, tail, Query{Limit: 100})
+	if joining.Compare(others) <= 0 {
+		t.Fatalf("it is at %v, the others at %v; want it ahead", joining, others)
+	}
+	follow(t, tail, Query{After: joining, Limit: 100})
+	reads := l.reads
+	if ids, _ := follow(t, tail, Query{After: others, Limit: 100}); len(ids) != 10 || l.reads != reads {
+		t.Errorf("the others get %d records with %d reads, want 10 from memory", len(ids), l.reads-reads)
+	}
+	l.add("a", (ahead+1)*MaxPage)
+	_, far := follow(t, l, Query{After: joining, Limit: MaxPage})
+	if ids, _ := follow(t, tail, Query{After: far, Limit: 100}); len(ids) != 0 || tail.start != far {
+		t.Errorf("far ahead: %d records, the tail begins at %v, want %v", len(ids), tail.start, far)
+	}
+}
+
 // What is in memory is bounded, and who is farther behind still gets all.
 func TestTailIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

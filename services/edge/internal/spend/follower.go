@@ -19,10 +19,11 @@ const (
 	// every is the interval at which due feeds are looked for, atOnce how many are read at a time.
 	every  = 500 * time.Millisecond
 	atOnce = 8
-	// due bounds the feeds of a round, pages the pages of each, and stepTime the reading and the adding of one each.
-	due      = 1000
-	pages    = 25
-	stepTime = 10 * time.Second
+	// due bounds the feeds of a round, and stepTime the reading and the adding of a page of each. After roundTime feeds that
+	// have more wait for the next round, so that one that is far behind holds up no other.
+	due       = 1000
+	stepTime  = 10 * time.Second
+	roundTime = time.Second
 	// dropEvery is the interval at which old windows are removed, dropped how many at once.
 	dropEvery = time.Hour
 	dropped   = 5000
@@ -70,20 +71,16 @@ func (f *Follower) Upkeep(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// round reads the feeds that are due to their ends, for at most some pages.
+// round reads the feeds that are due to their ends, or for some time.
 func (f *Follower) round(ctx context.Context) error {
 	feeds, err := f.store.Due(ctx, time.Now(), due)
 	if err != nil {
 		return fmt.Errorf("find due feeds: %w", err)
 	}
 	var failures []error
-	for range pages {
-		more, err := f.page(ctx, feeds)
+	for begun := time.Now(); len(feeds) > 0 && time.Since(begun) < roundTime; {
+		feeds, err = f.page(ctx, feeds)
 		failures = append(failures, err)
-		if len(more) == 0 {
-			break
-		}
-		feeds = more
 	}
 	return errors.Join(failures...)
 }
