@@ -193,11 +193,11 @@ func TestTailIsBounded(t *testing.T) {
 // Each follower gets each record once, in order, over failures and restarts of the tail, whatever the followers' paces.
 func TestEachFollowerGetsEachRecordOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		chance := rand.New(rand.NewPCG(3, 4))
+		chance, faults := rand.New(rand.NewPCG(3, 4)), rand.New(rand.NewPCG(5, 6))
 		l := &ledger{}
 		l.add("a", 3)
 		calm := false
-		l.fails = func() bool { return !calm && chance.IntN(4) == 0 }
+		l.fails = func() bool { return !calm && faults.IntN(4) == 0 }
 		start := func() (*Tail, func()) {
 			ctx, stop := context.WithCancel(t.Context())
 			tail := NewTail(l, testkit.Logger(t))
