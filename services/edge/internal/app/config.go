@@ -47,7 +47,7 @@ type Config struct {
 	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" required:"by serve, control and keys" doc:"file with the secret, at least 32 bytes, for hashing product keys and sealing the keys that sign tokens; the same on all replicas"`
 	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"serve: number of known keys that are cached, and as many unknown ones"`
 	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"serve: how long a cached key stays valid while Postgres is unavailable"`
-	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it serve and the portal have none of its routes, and control exports nothing of its ledger"`
+	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it serve and the portal have none of its routes, and control neither adds up spend nor exports the ledger"`
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve and the portal: base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve and the portal: base URL of notify; without it its routes are not served"`
 

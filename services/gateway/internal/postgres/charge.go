@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
@@ -31,6 +34,9 @@ func (l *Ledger) charges(ctx context.Context, f ledger.Filter, after feed.Positi
 	}
 	ended, err := l.horizon(ctx, after)
 	if err != nil {
+		return ledger.ChargePage{}, err
+	}
+	if after, err = l.start(ctx, f, after); err != nil {
 		return ledger.ChargePage{}, err
 	}
 	rows, err := dbsql.New(l.pool).ListCharges(ctx, dbsql.ListChargesParams{
@@ -75,6 +81,55 @@ func (l *Ledger) horizon(ctx context.Context, after feed.Position) (feed.Positio
 		return feed.Position{}, errAhead
 	}
 	return feed.Position{Transaction: oldest - 1, Row: math.MaxInt64}, nil
+}
+
+// start returns where to begin instead of the beginning of the ledger, if the filter leaves out what is old.
+func (l *Ledger) start(ctx context.Context, f ledger.Filter, after feed.Position) (feed.Position, error) {
+	if after != (feed.Position{}) || f.Since.IsZero() {
+		return after, nil
+	}
+	ended, err := l.horizon(ctx, after)
+	if err != nil {
+		return feed.Position{}, err
+	}
+	if after, err = l.before(ctx, f.Since, ended.Transaction); err != nil {
+		return feed.Position{}, fmt.Errorf("find the first entry: %w", err)
+	}
+	return after, nil
+}
+
+// early is how much earlier than a transaction's number its entries may have been recorded: they have the time at which
+// their transaction began. It is longer than any transaction that appends takes.
+const early = time.Hour
+
+// before returns a position before all entries that were recorded since a time, by bisection of the transactions up to the
+// last one: a filter alone would read the whole ledger up to there.
+func (l *Ledger) before(ctx context.Context, since time.Time, last uint64) (feed.Position, error) {
+	queries := dbsql.New(l.pool)
+	var skipped uint64 // a transaction that recorded before since, as did all below it
+	for end := last; end-skipped > 1; {
+		middle := skipped + (end-skipped)/2
+		row, err := queries.RecordedFrom(ctx, strconv.FormatUint(middle, 10))
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !row.RecordedAt.Before(since.Add(-early)) {
+			end = middle
+			continue
+		}
+		if err != nil {
+			return feed.Position{}, err
+		}
+		found, err := strconv.ParseUint(row.Position, 10, 64)
+		if err != nil {
+			return feed.Position{}, fmt.Errorf("transaction id: %w", err)
+		}
+		if found >= end {
+			break // No entry between middle and end: all below end were recorded before since.
+		}
+		skipped = found
+	}
+	if skipped == 0 {
+		return feed.Position{}, nil
+	}
+	return feed.Position{Transaction: skipped, Row: math.MaxInt64}, nil
 }
 
 func charge(r *dbsql.ListChargesRow) (ledger.Charge, error) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -100,6 +101,59 @@ func TestChargesBehindTheEnd(t *testing.T) {
 	})
 	if diff := cmp.Diff([]uuid.UUID{older.ID, newer.ID}, ids); diff != "" {
 		t.Errorf("charges (-want +got):\n%s", diff)
+	}
+}
+
+// A reader that begins at a time gets all that was recorded from then on, and does not read what is older.
+func TestFeedsBeginAtATime(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	const entries = 40
+	for range entries {
+		if err := store.Append(t.Context(), []ledger.Entry{entry()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One was recorded every ten minutes, the last a minute ago.
+	now := time.Now().UTC().Truncate(time.Second)
+	if _, err := pool.Exec(t.Context(), `UPDATE ledger_entry AS l SET recorded_at = $1::timestamptz - interval '1 minute' - (p.place - 1) * interval '10 minutes'
+		FROM (SELECT id, row_number() OVER (ORDER BY txid DESC, seq DESC) AS place FROM ledger_entry) AS p WHERE l.id = p.id`, now); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Wait(t, "the feed shows all", func() error { // Transactions of other tests delay them.
+		var at feed.Position
+		if len(allCharges(t, store, ledger.Filter{}, &at, 100)) < entries {
+			return errNotYet
+		}
+		return nil
+	})
+	for name, tt := range map[string]struct {
+		since time.Duration // before now
+		want  int
+		most  int // entries that are looked at
+	}{
+		"the whole":         {entries * 10 * time.Minute, entries, entries},
+		"half":              {20 * 10 * time.Minute, 20, 28},
+		"the last":          {5 * time.Minute, 1, 9},
+		"none":              {30 * time.Second, 0, 9},
+		"a time to come":    {-24 * time.Hour, 0, 1},
+		"before the ledger": {24 * 365 * time.Hour, entries, entries},
+	} {
+		f := ledger.Filter{Since: now.Add(-tt.since)}
+		var at feed.Position
+		if got := allCharges(t, store, f, &at, 7); len(got) != tt.want {
+			t.Errorf("%s: %d charges, want %d", name, len(got), tt.want)
+		}
+		if got := follow(t, store, f, &feed.Position{}, 7); len(got) != tt.want {
+			t.Errorf("%s: %d records, want %d", name, len(got), tt.want)
+		}
+		begin, err := store.start(t.Context(), f, feed.Position{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if looked := allCharges(t, store, ledger.Filter{}, &begin, 100); len(looked) > tt.most {
+			t.Errorf("%s: %d entries are looked at, want at most %d", name, len(looked), tt.most)
+		}
 	}
 }
 

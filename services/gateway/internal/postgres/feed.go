@@ -28,6 +28,10 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after feed.Position,
 	if err := l.awaitListed(ctx, f.Organization); err != nil {
 		return nil, fmt.Errorf("list ledger entries: await transactions in progress: %w", err)
 	}
+	after, err := l.start(ctx, f, after)
+	if err != nil {
+		return nil, fmt.Errorf("list ledger entries: %w", err)
+	}
 	rows, err := dbsql.New(l.pool).ListEntries(ctx, dbsql.ListEntriesParams{
 		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row,
 		OrganizationID: f.Organization, RunID: f.Run, Provider: f.Provider, Model: f.Model,

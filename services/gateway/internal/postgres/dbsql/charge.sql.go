@@ -117,3 +117,26 @@ func (q *Queries) ListCharges(ctx context.Context, arg ListChargesParams) ([]Lis
 	}
 	return items, nil
 }
+
+const recordedFrom = `-- name: RecordedFrom :one
+SELECT
+    txid::text AS position,
+    recorded_at
+FROM ledger_entry
+WHERE txid >= cast($1::text AS xid8)
+ORDER BY ledger_entry.txid, ledger_entry.seq
+LIMIT 1
+`
+
+type RecordedFromRow struct {
+	Position   string
+	RecordedAt time.Time
+}
+
+// RecordedFrom returns the first transaction from one on that has entries, and when it recorded them.
+func (q *Queries) RecordedFrom(ctx context.Context, txid string) (RecordedFromRow, error) {
+	row := q.db.QueryRow(ctx, recordedFrom, txid)
+	var i RecordedFromRow
+	err := row.Scan(&i.Position, &i.RecordedAt)
+	return i, err
+}

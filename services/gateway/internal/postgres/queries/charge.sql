@@ -23,6 +23,16 @@ WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
 ORDER BY ledger_entry.txid, ledger_entry.seq
 LIMIT @page_size::int;
 
+-- name: RecordedFrom :one
+-- RecordedFrom returns the first transaction from one on that has entries, and when it recorded them.
+SELECT
+    txid::text AS position,
+    recorded_at
+FROM ledger_entry
+WHERE txid >= cast(@txid::text AS xid8)
+ORDER BY ledger_entry.txid, ledger_entry.seq
+LIMIT 1;
+
 -- name: Horizon :one
 -- Horizon returns the oldest transaction in progress, below which every one has ended, and the next one to begin.
 SELECT
