@@ -47,8 +47,11 @@ func measureUsage(m metric.Meter, f *meter.Follower, billed *billing.Tail) error
 			for name, age := range f.Age(time.Now()) {
 				o.Observe(age.Seconds(), metric.WithAttributes(attribute.String("service", name)))
 			}
-			if billed != nil {
-				o.Observe(billed.Age(time.Now()).Seconds(), metric.WithAttributes(attribute.String("service", charges)))
+			if billed == nil {
+				return nil
+			}
+			if age, followed := billed.Age(time.Now()); followed {
+				o.Observe(age.Seconds(), metric.WithAttributes(attribute.String("service", charges)))
 			}
 			return nil
 		}))

@@ -184,10 +184,11 @@ func (t *Tail) Waiting(ctx context.Context, p feed.Position) int {
 	return len(t.records) - t.index(p)
 }
 
-// Age returns how long ago the feed was read to its end; 0 without a follower.
-func (t *Tail) Age(now time.Time) time.Duration {
-	if at := t.current.Load(); at != 0 {
-		return max(0, now.Sub(time.Unix(0, at)))
+// Age returns how long ago the feed was read to its end. It reports false without a follower.
+func (t *Tail) Age(now time.Time) (age time.Duration, followed bool) {
+	at := t.current.Load()
+	if at == 0 {
+		return 0, false
 	}
-	return 0
+	return max(0, now.Sub(time.Unix(0, at))), true
 }

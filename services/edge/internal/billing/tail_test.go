@@ -116,6 +116,19 @@ func TestFollowersShareReads(t *testing.T) {
 		if waiting := tail.Waiting(t.Context(), at(215)); waiting != 10 {
 			t.Errorf("%d records are behind the position, want 10", waiting)
 		}
+		if age, followed := tail.Age(time.Now()); age > every || !followed {
+			t.Errorf("the tail is %s old, followed %t; want at most %s", age, followed, every)
+		}
+		l.mu.Lock()
+		l.fails = func() bool { return true }
+		l.mu.Unlock()
+		time.Sleep(time.Minute)
+		if age, _ := tail.Age(time.Now()); age < time.Minute-every {
+			t.Errorf("the tail is %s old after a minute of failures", age)
+		}
+		if age, followed := NewTail(l, testkit.Logger(t)).Age(time.Now()); followed {
+			t.Errorf("a tail that has no follower is %s old", age)
+		}
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
