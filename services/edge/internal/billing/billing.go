@@ -29,7 +29,7 @@ type Query struct {
 }
 
 // MaxPage is how many records a page has at most.
-const MaxPage = 2000
+const MaxPage = 1000
 
 // matches reports whether the query selects a record of which it does not know the position.
 func (q *Query) matches(r *Record) bool {

@@ -85,7 +85,7 @@ func TestListCharges(t *testing.T) {
 func TestListChargesRefuses(t *testing.T) {
 	b := setup(t)
 	for query, want := range map[string]string{
-		"after=7": "after", "after=1-0": "after", "after=x": "after", "limit=0": "limit", "limit=5001": "limit",
+		"after=7": "after", "after=1-0": "after", "after=x": "after", "limit=0": "limit", "limit=1001": "limit",
 		"since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z": "until", "since=now": "since",
 	} {
 		if a := b.get(t, "/v1/charges?"+query, "ops"); a.status != http.StatusBadRequest {

@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/callcount/countfeed"
+	"switchyard.dev/services/platform/feed"
 )
 
 // recorder calls each registered method with an empty request.
@@ -55,7 +56,7 @@ func (r *recorder) note(desc *grpc.ServiceDesc, method string, err error) {
 func TestEveryMethodIsServed(t *testing.T) {
 	r := &recorder{t: t}
 	register(r, &inferenceServer{}, Dependencies{Approvals: noApprovals{}, Prober: noProber{}, Traces: noArchive{}, Byok: noByok{}, Organizations: noOrganizations{}, Runs: noRuns{}, Policies: noPolicies{}, Steering: noSteering{}, Catalog: noCatalog{}, Status: noStatus{}, Reconciler: noReconciler{}, Prices: noPrices, Usage: noUsage{}, Counts: noCounts{}, Exposure: noExposure{}, Audit: noAudit{}, Canonical: func(string) (string, bool) { return "", false }})
-	if r.unimplemented != nil || r.served != 87 {
+	if r.unimplemented != nil || r.served != 88 {
 		t.Errorf("%d served, unimplemented: %v", r.served, r.unimplemented)
 	}
 }
@@ -93,6 +94,10 @@ func (noRuns) List(context.Context, run.Filter, time.Time) ([]run.Used, error) {
 }
 
 type noUsage struct{ ledger.Feed }
+
+func (noUsage) Charges(context.Context, ledger.Filter, feed.Position, int) (ledger.ChargePage, error) {
+	return ledger.ChargePage{}, errors.New("none")
+}
 
 type noExposure struct{ exposure.Store }
 

@@ -419,7 +419,7 @@ type ListChargesRequest struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	// Only charges committed before this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
-	// Page size, 1..5000. Absent: 1000.
+	// Page size, 1..1000. Absent: 1000.
 	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1601,7 +1601,7 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
 	"\x05limit\x18\x05 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\x88'(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\xfaB\a\x1a\x05\x18\xe8\a(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
 	"\x06_limit\"b\n" +
 	"\x13ListChargesResponse\x127\n" +
 	"\acharges\x18\x01 \x03(\v2\x1d.switchyard.gateway.v1.ChargeR\acharges\x12\x12\n" +

@@ -627,10 +627,10 @@ func (m *ListChargesRequest) validate(all bool) error {
 
 	if m.Limit != nil {
 
-		if val := m.GetLimit(); val < 1 || val > 5000 {
+		if val := m.GetLimit(); val < 1 || val > 1000 {
 			err := ListChargesRequestValidationError{
 				field:  "Limit",
-				reason: "value must be inside range [1, 5000]",
+				reason: "value must be inside range [1, 1000]",
 			}
 			if !all {
 				return err
