@@ -234,11 +234,11 @@ func TestEachFollowerGetsEachRecordOnce(t *testing.T) {
 		for i := range followers {
 			followers[i].Limit = 1 + chance.IntN(40)
 		}
-		for range 3000 {
+		for range 800 {
 			l.add("a", chance.IntN(30))
 			time.Sleep(time.Duration(chance.IntN(300)) * time.Millisecond)
 			turn(chance.IntN(len(followers)))
-			if chance.IntN(500) == 0 {
+			if chance.IntN(100) == 0 {
 				stop()
 				tail, stop = start()
 			}
