@@ -50,7 +50,7 @@ func soak(ctx context.Context, plan gatewayPlan, t target) (string, error) {
 	}
 }
 
-// written is what a Postgres has written so far: bytes of WAL, and commits, each of which is at most one sync.
+// written counts the WAL bytes and the commits of a Postgres server. A commit syncs the disk at most once.
 type written struct{ wal, commits int64 }
 
 // writtenTo asks the server of a database.

@@ -31,7 +31,7 @@ type Query struct {
 // MaxPage is how many records a page has at most.
 const MaxPage = 1000
 
-// matches reports whether the query selects a record of which it does not know the position.
+// matches reports whether a record passes the query's filters. It ignores the position.
 func (q *Query) matches(r *Record) bool {
 	return (q.Organization == "" || r.Organization == q.Organization) && !r.RecordedAt.Before(q.Since) &&
 		(q.Until.IsZero() || r.RecordedAt.Before(q.Until))

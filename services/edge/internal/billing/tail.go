@@ -22,15 +22,15 @@ const (
 	kept = 10_000
 )
 
-// Tail keeps the latest records of all organizations in memory, so that those who follow the feed at its end get them from
-// one read. A follower that is farther behind, or reads a past interval, reads the feed for itself. A Tail is safe for
+// Tail keeps the latest records of all organizations in memory, so that one read serves every follower near the feed's
+// end. A follower that has fallen behind, or wants a past interval, reads the source directly. A Tail is safe for
 // concurrent use.
 type Tail struct {
 	source Source
 	log    *slog.Logger
 	// turn is held by the reader that uses the fields below.
 	turn chan struct{}
-	// records are all of those behind start, up to end.
+	// records holds every record after start, up to end.
 	records    []Record
 	start, end feed.Position
 	// followed reports whether a follower has read.
@@ -131,8 +131,8 @@ func (t *Tail) Read(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// reach reads on to a follower that is ahead, because it has read for itself. If it is far ahead, or the first one, the
-// tail begins anew at its position. The caller has the turn.
+// reach reads on to the position of a follower that got ahead of the tail by reading the source directly. For a first
+// follower, or one far ahead, the tail starts over at that position. The caller has the turn.
 func (t *Tail) reach(ctx context.Context, p feed.Position) error {
 	for range ahead {
 		if !t.followed || p.Compare(t.end) <= 0 {
@@ -149,7 +149,7 @@ func (t *Tail) reach(ctx context.Context, p feed.Position) error {
 	return nil
 }
 
-// page returns what is in memory.
+// page answers a query from memory.
 func (t *Tail) page(q Query) Page {
 	page := Page{Next: t.end, More: t.more}
 	for i := t.index(q.After); i < len(t.records); i++ {

@@ -136,7 +136,7 @@ func TestFollowersShareReads(t *testing.T) {
 	})
 }
 
-// Who begins, reads a past interval or is behind what is in memory reads for itself, and gets the same.
+// A first read, a past interval and a follower older than the memory go to the source, with the same results.
 func TestReadsOfOne(t *testing.T) {
 	l := &ledger{}
 	l.add("a", 30)
@@ -160,7 +160,7 @@ func TestReadsOfOne(t *testing.T) {
 	}
 }
 
-// A follower that has caught up by reads of its own joins the others, and takes nothing from them.
+// A follower that caught up by reading the source joins the others without discarding what they still need.
 func TestFollowerAheadJoins(t *testing.T) {
 	l := &ledger{}
 	l.add("a", 10)
@@ -183,7 +183,7 @@ func TestFollowerAheadJoins(t *testing.T) {
 	}
 }
 
-// What is in memory is bounded, and who is farther behind still gets all.
+// Memory is bounded, and a slower follower still gets every record.
 func TestTailIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{}

@@ -14,9 +14,9 @@ import (
 )
 
 // stripeStream sends batches of billing meter events to Stripe's stream
-// (https://docs.stripe.com/api/v2/billing/meter-event-stream/create). Stripe takes a batch before it checks the events, and
-// reports those that it refuses in events of its own. As for single events, it enforces the uniqueness of identifiers for
-// at least 24 hours and takes whole numbers only. A stripeStream is not safe for concurrent use.
+// (https://docs.stripe.com/api/v2/billing/meter-event-stream/create). Stripe accepts a batch before it checks the events
+// and reports refused events later, in an event of its own. Identifiers are unique for at least 24 hours and values are
+// whole numbers, as for single events. A stripeStream is not safe for concurrent use.
 type stripeStream struct {
 	poster
 
@@ -68,7 +68,7 @@ func (s *stripeStream) send(ctx context.Context, events []Event) (settlement, er
 	return sendAll(ctx, events, s.sendBatch)
 }
 
-// sendBatch sends a batch, of which it leaves out what Stripe would refuse unseen.
+// sendBatch sends a batch. It refuses fractions itself, because Stripe would accept the batch and drop them later.
 func (s *stripeStream) sendBatch(ctx context.Context, events []Event) (verdict, error) {
 	fractions := make(map[int]string)
 	for i, e := range events {

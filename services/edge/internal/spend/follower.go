@@ -41,7 +41,7 @@ type Store interface {
 	Due(ctx context.Context, now time.Time, limit int) ([]Feed, error)
 	// Origins returns the first key of the chain of rotations of each key that is not the first.
 	Origins(ctx context.Context, keys []string) (map[string]string, error)
-	// Advance takes steps: all or none of them. It leaves out those of feeds that were moved on before.
+	// Advance applies all steps in one transaction, or none. It skips a step whose feed has moved since it was read.
 	Advance(ctx context.Context, steps []Step, now time.Time) error
 	// Drop removes up to limit windows of minutes and days from before these times, and returns how many.
 	Drop(ctx context.Context, minutes, days time.Time, limit int) (int, error)

@@ -134,7 +134,7 @@ func TestEachRecordCountsOnce(t *testing.T) {
 	})
 }
 
-// feedStore is the feeds of many organizations, of which one can't be read and one can't be added.
+// feedStore holds the feeds of several organizations. Reading org-1 fails, and so does adding org-3.
 type feedStore struct {
 	Store
 

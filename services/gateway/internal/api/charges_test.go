@@ -32,7 +32,7 @@ func (b *bench) charges(tb testing.TB, query string) (page chargesPage) {
 	return page
 }
 
-// Charges are those of the records, in their order, whatever the filters and the pages.
+// Each record has one charge, in the same order, under every filter and page size.
 func TestListCharges(t *testing.T) {
 	b := setup(t)
 	for i := range 5 {

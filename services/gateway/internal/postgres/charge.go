@@ -98,12 +98,12 @@ func (l *Ledger) start(ctx context.Context, f ledger.Filter, after feed.Position
 	return after, nil
 }
 
-// early is how much earlier than a transaction's number its entries may have been recorded: they have the time at which
-// their transaction began. It is longer than any transaction that appends takes.
+// early bounds how long before it got its number a transaction may have begun. Entries carry the time at which their
+// transaction began. No append takes this long.
 const early = time.Hour
 
-// before returns a position before all entries that were recorded since a time, by bisection of the transactions up to the
-// last one: a filter alone would read the whole ledger up to there.
+// before returns a position that precedes every entry recorded since a time. It bisects the transactions up to the last
+// one, because a filter alone would read the whole ledger up to there.
 func (l *Ledger) before(ctx context.Context, since time.Time, last uint64) (feed.Position, error) {
 	queries := dbsql.New(l.pool)
 	var skipped uint64 // a transaction that recorded before since, as did all below it

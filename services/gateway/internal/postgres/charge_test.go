@@ -32,7 +32,7 @@ func allCharges(t *testing.T, store *Ledger, f ledger.Filter, at *feed.Position,
 	}
 }
 
-// Charges say what the records say. A bucket of tokens that the query forgets makes a difference here.
+// A charge agrees with its record. The test fails if the query leaves out a bucket of tokens.
 func TestChargesAreThoseOfTheRecords(t *testing.T) {
 	store := NewLedger(testkit.Postgres(t, migrations.FS))
 	e := entry()
