@@ -39,7 +39,7 @@ func (s *traceServer) GetReplay(ctx context.Context, m *gatewayv1.GetReplayReque
 		RequestId: execution.RequestID, OrganizationId: execution.Organization, Operation: execution.Operation,
 		Request: redact.Credentials(execution.Request), Response: redact.Credentials(execution.Response), Lineage: fromLineage(&execution.Record),
 		Usage: usageOf(&execution.Record), Error: errorOf(&execution.Record), Replays: replays,
-		CapturedAt: timestamppb.New(execution.CapturedAt), ExpiresAt: timestamppb.New(execution.ContentExpiresAt),
+		CapturedAt: timestamppb.New(execution.Content.CapturedAt), ExpiresAt: timestamppb.New(execution.Content.ExpiresAt),
 	}, nil
 }
 
@@ -79,7 +79,7 @@ func (s *traceServer) Replay(ctx context.Context, m *gatewayv1.ReplayRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	if !execution.Replayable {
+	if !execution.Replayable() {
 		return nil, apierr.New(apierr.KindUnprocessable, apierr.ReasonUnprocessable,
 			"request_id: the request was longer than what is kept of one, and can't be issued again")
 	}

@@ -173,7 +173,7 @@ func fromSupported(r *trace.Record) *gatewayv1.SupportTrace {
 		Operation: r.Operation, Stream: r.Stream, Status: r.Status, RequestedModel: r.RequestedModel,
 		Usage: usageOf(r), Error: errorOf(r), Attempts: fromAttempts(r.Attempts),
 		MessageCount: int32(r.Messages), ToolCount: int32(r.Tools), RequestBytes: int32(r.RequestBytes), ResponseBytes: int32(r.ResponseBytes),
-		StartedAt: timestamppb.New(r.StartedAt), FirstTokenMs: optionalMilliseconds(r.FirstTokenMs), DurationMs: r.DurationMs, Captured: r.Captured,
+		StartedAt: timestamppb.New(r.StartedAt), FirstTokenMs: optionalMilliseconds(r.FirstTokenMs), DurationMs: r.DurationMs, Captured: r.Replayable(),
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/postgres"
@@ -69,7 +71,7 @@ func (b *bench) recorded(tb testing.TB, request string, times int) {
 	tb.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		n := testkit.Value[int](tb, b.pool, "SELECT count(*) FROM trace WHERE request_id = $1", request)
+		n := len(b.traces(tb, request))
 		if n == times {
 			return
 		}
@@ -81,6 +83,35 @@ func (b *bench) recorded(tb testing.TB, request string, times int) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// traces returns the records of a request of all organizations.
+func (b *bench) traces(tb testing.TB, request string) (found []trace.Record) {
+	tb.Helper()
+	for _, organization := range testkit.Value[[]string](tb, b.pool, "SELECT coalesce(array_agg(DISTINCT organization_id), '{}') FROM trace_segment") {
+		page, _, err := b.archive.Lineage(tb.Context(), trace.Filter{Organization: organization, Request: request, Limit: 100})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		found = append(found, page...)
+	}
+	return found
+}
+
+// storedTraces returns the text of everything that is stored of traces, records unpacked.
+func (b *bench) storedTraces(tb testing.TB, kind string) string {
+	tb.Helper()
+	var text strings.Builder
+	for _, body := range testkit.Value[[][]byte](tb, b.pool, "SELECT array_agg(body) FROM trace_segment WHERE kind = $1", kind) {
+		if kind == trace.KindRecords {
+			var err error
+			if body, err = s2.Decode(nil, body); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		text.Write(body)
+	}
+	return text.String()
 }
 
 // only returns the one item of a list.

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 )
 
 const (
@@ -88,11 +90,11 @@ func TestListTraces(t *testing.T) {
 // sealedAtRest searches everything in the database for the text.
 func (b *bench) sealedAtRest(t *testing.T) {
 	t.Helper()
-	for _, table := range []string{"trace", "trace_content"} {
-		dump := testkit.Value[string](t, b.pool, "SELECT coalesce(string_agg(t::text || encode(convert_to(t::text, 'UTF8'), 'escape'), ''), '') FROM "+table+" AS t")
-		for _, word := range []string{"ada@example.com", hex.EncodeToString([]byte("ada@example.com")), "thanks", hex.EncodeToString([]byte("thanks"))} {
+	for _, kind := range []string{trace.KindRecords, trace.KindContents} {
+		dump := b.storedTraces(t, kind)
+		for _, word := range []string{"ada@example.com", "thanks"} {
 			if dump == "" || strings.Contains(dump, word) {
-				t.Errorf("%s holds %q, or nothing", table, word)
+				t.Errorf("the %s hold %q, or nothing", kind, word)
 			}
 		}
 	}
@@ -285,17 +287,29 @@ func TestTracesOverGRPC(t *testing.T) {
 	}
 }
 
-// Expired records are not shown, even before they are deleted; then they are deleted.
+// Expired records and contents are not shown, even before they are deleted.
 func TestTracesExpire(t *testing.T) {
 	b := setup(t)
 	b.chat(t, chatOf("soon gone"), "X-Request-Id", "req-old").fields(t, 200)
 	b.recorded(t, "req-old", 1)
 	acme := []string{"X-Organization-Id", "acme"}
-	testkit.Exec(t, b.pool, "UPDATE trace_content SET captured_at = now() - interval '2 h', expires_at = now() - interval '1 h'")
-	b.get(t, "/v1/replay/req-old", "svc", acme...).refused(t, 404, "not_found", "no longer kept")
-	if got := only(t, b.get(t, "/v1/traces", "svc", acme...).fields(t, 200)["traces"]); got["request"] != nil {
+	store, record := postgres.NewTraces(b.pool), b.traces(t, "req-old")[0]
+	sealed, err := store.Sealed(t.Context(), []trace.Record{record})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := time.Now().Add(-time.Minute)
+	record.ID, record.RequestID, record.StartedAt = uuid.New(), "req-content", record.StartedAt.Add(-2*time.Minute)
+	record.Content.Sealed, record.Content.ExpiresAt = sealed[b.traces(t, "req-old")[0].ID], expired
+	gone := record
+	gone.ID, gone.RequestID, gone.Content, gone.ExpiresAt = uuid.New(), "req-gone", nil, expired
+	if err := store.Append(t.Context(), []trace.Record{record, gone}); err != nil {
+		t.Fatal(err)
+	}
+	b.get(t, "/v1/replay/req-content", "svc", acme...).refused(t, 404, "not_found", "no longer kept")
+	if got := only(t, b.get(t, "/v1/traces?request_id=req-content", "svc", acme...).fields(t, 200)["traces"]); got["request"] != nil {
 		t.Errorf("%v", got)
 	}
-	testkit.Exec(t, b.pool, "UPDATE trace SET started_at = now() - interval '2 h', expires_at = now() - interval '1 h'")
-	b.get(t, "/v1/lineage/req-old", "svc", acme...).refused(t, 404, "not_found", "trace")
+	b.get(t, "/v1/lineage/req-content", "svc", acme...).fields(t, 200)
+	b.get(t, "/v1/lineage/req-gone", "svc", acme...).refused(t, 404, "not_found", "trace")
 }

@@ -36,3 +36,11 @@ func never(t time.Time) time.Time {
 
 // storedTime returns a time with the precision of the store, so that a response equals what is read later.
 func storedTime(t time.Time) time.Time { return t.Truncate(time.Microsecond) }
+
+// notNull returns bytes that are stored as an empty bytea if they are nil, which the driver would store as NULL.
+func notNull(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,37 +11,41 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/pgdb"
 )
 
 // Traces implements trace.Store.
-type Traces struct{ pool *pgxpool.Pool }
+type Traces struct {
+	pool *pgxpool.Pool
+	q    *dbsql.Queries
+	rows traceRows
+}
 
 // NewTraces returns the traces of a database.
-func NewTraces(pool *pgxpool.Pool) *Traces { return &Traces{pool} }
+func NewTraces(pool *pgxpool.Pool) *Traces {
+	q := dbsql.New(pool)
+	return &Traces{pool, q, traceRows{q}}
+}
 
-// Append implements trace.Store. An entry that is stored already counts as stored by this call.
-func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
-	records, contents, err := traceRows(entries)
+// segmentColumns are the columns of a trace.Segment.
+var segmentColumns = []string{"id", "kind", "organization_id", "first_at", "last_at", "expires_at", "names", "facets", "body"}
+
+// Append implements trace.Store. All segments of a call are stored together, so that records of which a segment is there
+// are all there.
+func (t *Traces) Append(ctx context.Context, records []trace.Record) error {
+	segments, err := trace.Segments(records)
 	if err != nil {
 		return fmt.Errorf("%w: %w", trace.ErrRefused, err)
 	}
-	err = pgdb.InTx(ctx, t.pool, func(tx pgx.Tx) error {
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"trace"}, recordColumns, pgx.CopyFromRows(records)); err != nil {
-			return err
-		}
-		if len(contents) == 0 {
-			return nil
-		}
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{"trace_content"}, contentColumns, pgx.CopyFromRows(contents))
-		return err
-	})
+	_, err = t.pool.CopyFrom(ctx, pgx.Identifier{"trace_segment"}, segmentColumns, pgx.CopyFromSlice(len(segments), func(i int) ([]any, error) {
+		s := &segments[i]
+		return []any{s.ID, s.Kind, s.Organization, s.First, s.Last, s.ExpiresAt, s.Names, s.Facets, s.Body}, nil
+	}))
 	if of, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
-		case pgdb.IsUniqueViolation(of, "") && len(entries) == 1:
+		case pgdb.IsUniqueViolation(of, ""):
 			return nil
 		case of.Code[:2] == "22", of.Code[:2] == "23": // Data exception, integrity violation.
 			return fmt.Errorf("append traces: %w: %w", trace.ErrRefused, err)
@@ -54,196 +57,154 @@ func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 	return nil
 }
 
-// traceRows returns the rows of entries: of recordColumns, and of contentColumns for those with a content.
-func traceRows(entries []trace.Entry) (records, contents [][]any, err error) {
-	records = make([][]any, len(entries))
-	for i := range entries {
-		e := &entries[i]
-		if records[i], err = recordRow(&e.Record); err != nil {
-			return nil, nil, err
-		}
-		if e.Content != nil {
-			contents = append(contents, contentRow(e.ID, e.Content))
-		}
-	}
-	return records, contents, nil
-}
-
-// recordColumns are the columns of a recordRow.
-var recordColumns = []string{
-	"id", "request_id", "organization_id", "run_id", "key_id", "service", "operation",
-	"stream", "status", "parent_request_id", "parent_kind", "w3c_trace_id",
-	"requested_model", "requested_provider", "requested_goal", "provider", "model",
-	"credential", "credential_fingerprint", "route", "policy_version", "price_version",
-	"data_classification", "approval_ref", "cache_hit", "substituted", "billed",
-	"prompt_tokens", "completion_tokens", "cost_pico_usd", "estimated",
-	"error", "error_class", "http_status", "attempts",
-	"message_count", "tool_count", "request_bytes", "response_bytes", "request_digest", "response_digest",
-	"started_at", "first_token_ms", "duration_ms", "expires_at",
-}
-
-// recordRow returns the values of recordColumns.
-func recordRow(r *trace.Record) ([]any, error) {
-	attempts := []byte("[]")
-	if len(r.Attempts) > 0 {
-		var err error
-		if attempts, err = json.Marshal(r.Attempts); err != nil {
-			return nil, err
-		}
-	}
-	return []any{
-		r.ID, r.RequestID, r.Organization, r.Run, r.Key, r.Service, r.Operation,
-		r.Stream, r.Status, r.Parent, r.ParentKind, r.W3CTrace,
-		r.RequestedModel, r.RequestedProvider, r.RequestedGoal, r.Provider, r.Model,
-		r.Credential, r.Fingerprint, r.Route, r.PolicyVersion, r.PriceVersion,
-		r.Classification, r.ApprovalRef, r.CacheHit, r.Substituted, r.Billed,
-		r.Prompt, r.Completion, int64(r.Cost), r.Estimated,
-		r.Error, r.ErrorClass, int16(r.HTTPStatus), attempts,
-		int32(r.Messages), int32(r.Tools), int32(r.RequestBytes), int32(r.ResponseBytes), notNull(r.RequestDigest), notNull(r.ResponseDigest),
-		r.StartedAt, r.FirstTokenMs, r.DurationMs, r.ExpiresAt,
-	}, nil
-}
-
-// contentColumns are the columns of a contentRow.
-var contentColumns = []string{"id", "key_id", "sealed", "truncated", "replayable", "captured_at", "expires_at"}
-
-// contentRow returns the values of contentColumns.
-func contentRow(id uuid.UUID, c *trace.Content) []any {
-	return []any{id, c.Key, notNull(c.Sealed), c.Truncated, c.Replayable, c.CapturedAt, c.ExpiresAt}
-}
-
-// notNull returns bytes that are stored as an empty bytea if they are nil, which the driver would store as NULL.
-func notNull(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
 // List implements trace.Store.
 func (t *Traces) List(ctx context.Context, f trace.Filter, now time.Time) ([]trace.Record, error) {
-	rows, err := dbsql.New(t.pool).ListTraces(ctx, dbsql.ListTracesParams{
-		OrganizationID: f.Organization, Now: now, RequestID: f.Request, RunID: f.Run, Operation: f.Operation,
-		Provider: f.Provider, Model: f.Model, Status: f.Status, Since: optionalTime(f.Since), Until: optionalTime(f.Until),
-		BeforeAt: optionalTime(f.Before.StartedAt), BeforeID: f.Before.ID, PageSize: int32(f.Limit),
-	})
+	page := trace.NewPage(f, now)
+	records, err := t.rows.list(ctx, &f, now)
 	if err != nil {
 		return nil, fmt.Errorf("list traces: %w", err)
 	}
-	records := make([]trace.Record, len(rows))
-	for i := range rows {
-		if records[i], err = traceOf(&rows[i].Trace, rows[i].Captured); err != nil {
-			return nil, fmt.Errorf("list traces: %w", err)
-		}
+	page.Add(records)
+	if err := t.addSegments(ctx, page, &f, now); err != nil {
+		return nil, fmt.Errorf("list traces: %w", err)
 	}
-	return records, nil
+	return page.Records(), nil
+}
+
+const (
+	// fewSegments are read for a page at first, and four times as many each time that they don't fill it, up to
+	// manySegments: a busy organization's segment may fill a page, a quiet one's has a record or two.
+	fewSegments  = 4
+	manySegments = 64
+)
+
+// addSegments adds records to a page, from the newest segments on, until it is whole.
+func (t *Traces) addSegments(ctx context.Context, page *trace.Page, f *trace.Filter, now time.Time) error {
+	p := dbsql.ListTraceSegmentsParams{
+		OrganizationID: f.Organization, Now: now, Facets: f.Facets(), Since: optionalTime(f.Since), Until: optionalTime(f.End()),
+		BeforeAt: now.AddDate(1, 0, 0), PageSize: fewSegments,
+	}
+	if end := f.End(); !end.IsZero() {
+		p.BeforeAt = end.Add(trace.Span)
+	}
+	for {
+		segments, err := t.segments(ctx, p, f.Names())
+		if err != nil {
+			return err
+		}
+		for i := range segments {
+			s := &segments[i]
+			if page.Whole(s.LastAt) {
+				return nil
+			}
+			records, err := trace.Unpack(s.ID, s.Body, s.HasContents, now)
+			if err != nil {
+				return fmt.Errorf("segment %s: %w", s.ID, err)
+			}
+			page.Add(records)
+		}
+		if len(segments) < int(p.PageSize) {
+			return nil
+		}
+		last := &segments[len(segments)-1]
+		p.BeforeAt, p.BeforeID, p.PageSize = last.LastAt, last.ID, min(4*p.PageSize, manySegments)
+	}
+}
+
+// segments returns segments whose records have all names.
+func (t *Traces) segments(ctx context.Context, p dbsql.ListTraceSegmentsParams, names []int64) ([]dbsql.ListTraceSegmentsRow, error) {
+	if len(names) == 0 {
+		return t.q.ListTraceSegments(ctx, p)
+	}
+	found, err := t.q.FindTraceSegments(ctx, dbsql.FindTraceSegmentsParams{
+		Names: names, OrganizationID: p.OrganizationID, Now: p.Now, Facets: p.Facets, Since: p.Since, Until: p.Until,
+		BeforeAt: p.BeforeAt, BeforeID: p.BeforeID, PageSize: p.PageSize,
+	})
+	segments := make([]dbsql.ListTraceSegmentsRow, len(found))
+	for i := range found {
+		segments[i] = dbsql.ListTraceSegmentsRow(found[i])
+	}
+	return segments, err
 }
 
 // Latest implements trace.Store.
 func (t *Traces) Latest(ctx context.Context, organization, request string, limit int, now time.Time) ([]trace.Record, error) {
-	rows, err := dbsql.New(t.pool).LatestTraces(ctx, dbsql.LatestTracesParams{
-		Now: now, RequestID: request, OrganizationID: organization, PageSize: int32(limit),
-	})
+	found, err := t.rows.latest(ctx, organization, request, limit, now)
 	if err != nil {
 		return nil, fmt.Errorf("latest traces: %w", err)
 	}
-	records := make([]trace.Record, len(rows))
-	for i := range rows {
-		if records[i], err = traceOf(&rows[i].Trace, rows[i].Captured); err != nil {
+	f := trace.Filter{Organization: organization, Request: request, Limit: 1}
+	organizations := []string{organization}
+	if organization == "" {
+		if organizations, err = t.q.TraceOrganizations(ctx, dbsql.TraceOrganizationsParams{Names: f.Names(), Now: now, PageSize: int32(limit)}); err != nil {
 			return nil, fmt.Errorf("latest traces: %w", err)
 		}
 	}
-	return records, nil
+	for _, f.Organization = range organizations {
+		page := trace.NewPage(f, now)
+		if err := t.addSegments(ctx, page, &f, now); err != nil {
+			return nil, fmt.Errorf("latest traces: %w", err)
+		}
+		found = append(found, page.Records()...)
+	}
+	return trace.LatestOfEach(found, limit), nil
 }
 
-// Get implements trace.Store.
-func (t *Traces) Get(ctx context.Context, organization, request string, now time.Time) (trace.Record, error) {
-	row, err := dbsql.New(t.pool).GetTrace(ctx, dbsql.GetTraceParams{Now: now, RequestID: request, OrganizationID: organization})
-	if err != nil {
-		return trace.Record{}, fmt.Errorf("get trace: %w", orMissing(err, trace.ErrNotFound))
+// Sealed implements trace.Store.
+func (t *Traces) Sealed(ctx context.Context, records []trace.Record) (map[uuid.UUID][]byte, error) {
+	var (
+		p          dbsql.TraceSegmentContentsParams
+		ids, alone []uuid.UUID
+		sealed     = make(map[uuid.UUID][]byte)
+	)
+	for i := range records {
+		switch c := records[i].Content; {
+		case c == nil:
+		case c.Segment == uuid.Nil:
+			alone = append(alone, records[i].ID)
+		default:
+			ids = append(ids, records[i].ID)
+			p.Segments, p.Starts, p.Sizes = append(p.Segments, c.Segment), append(p.Starts, int32(c.Offset)), append(p.Sizes, int32(c.Size))
+		}
 	}
-	return traceOf(&row.Trace, row.Captured)
-}
-
-func traceOf(r *dbsql.Trace, captured bool) (trace.Record, error) {
-	record := trace.Record{
-		ID: r.ID, RequestID: r.RequestID, Organization: r.OrganizationID, Run: r.RunID, Key: r.KeyID, Service: r.Service,
-		Operation: r.Operation, Stream: r.Stream, Status: r.Status, Parent: r.ParentRequestID, ParentKind: r.ParentKind, W3CTrace: r.W3cTraceID,
-		RequestedModel: r.RequestedModel, RequestedProvider: r.RequestedProvider, RequestedGoal: r.RequestedGoal,
-		Provider: r.Provider, Model: r.Model, Credential: r.Credential, Fingerprint: r.CredentialFingerprint,
-		Route: r.Route, PolicyVersion: r.PolicyVersion, PriceVersion: r.PriceVersion,
-		Classification: r.DataClassification, ApprovalRef: r.ApprovalRef, CacheHit: r.CacheHit, Substituted: r.Substituted,
-		Billed: r.Billed, Prompt: r.PromptTokens, Completion: r.CompletionTokens, Cost: price.Pico(r.CostPicoUsd), Estimated: r.Estimated,
-		Error: r.Error, ErrorClass: r.ErrorClass, HTTPStatus: int(r.HttpStatus),
-		Messages: int(r.MessageCount), Tools: int(r.ToolCount), RequestBytes: int(r.RequestBytes), ResponseBytes: int(r.ResponseBytes),
-		RequestDigest: r.RequestDigest, ResponseDigest: r.ResponseDigest,
-		StartedAt: r.StartedAt, FirstTokenMs: r.FirstTokenMs, DurationMs: r.DurationMs, ExpiresAt: r.ExpiresAt, Captured: captured,
+	if err := t.rows.sealed(ctx, alone, sealed); err != nil {
+		return nil, fmt.Errorf("trace contents: %w", err)
 	}
-	if err := json.Unmarshal(r.Attempts, &record.Attempts); err != nil {
-		return trace.Record{}, fmt.Errorf("attempts of a trace: %w", err)
+	if len(ids) == 0 {
+		return sealed, nil
 	}
-	return record, nil
-}
-
-// Sizes implements trace.Store.
-func (t *Traces) Sizes(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]int, error) {
-	rows, err := dbsql.New(t.pool).TraceSizes(ctx, dbsql.TraceSizesParams{Ids: ids, Now: now})
-	if err != nil {
-		return nil, fmt.Errorf("trace sizes: %w", err)
-	}
-	sizes := make(map[uuid.UUID]int, len(rows))
-	for _, row := range rows {
-		sizes[row.ID] = int(row.Size)
-	}
-	return sizes, nil
-}
-
-// Contents implements trace.Store.
-func (t *Traces) Contents(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]trace.Content, error) {
-	rows, err := dbsql.New(t.pool).TraceContents(ctx, dbsql.TraceContentsParams{Ids: ids, Now: now})
+	pieces, err := t.q.TraceSegmentContents(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("trace contents: %w", err)
 	}
-	contents := make(map[uuid.UUID]trace.Content, len(rows))
-	for _, row := range rows {
-		contents[row.ID] = trace.Content{
-			Key: row.KeyID, Sealed: row.Sealed, Truncated: row.Truncated, Replayable: row.Replayable,
-			CapturedAt: row.CapturedAt, ExpiresAt: row.ExpiresAt,
-		}
+	for _, piece := range pieces {
+		sealed[ids[piece.Number-1]] = piece.Sealed
 	}
-	return contents, nil
+	return sealed, nil
 }
 
-// Replays implements trace.Store.
-func (t *Traces) Replays(ctx context.Context, organization, request string, limit int, now time.Time) ([]string, error) {
-	found, err := dbsql.New(t.pool).TraceReplays(ctx, dbsql.TraceReplaysParams{
-		RequestID: request, OrganizationID: organization, Now: now, PageSize: int32(limit),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("replays of a trace: %w", err)
-	}
-	return found, nil
-}
-
-// Drop implements trace.Store. Contents are deleted with their records, or before them.
+// Drop implements trace.Store.
 func (t *Traces) Drop(ctx context.Context, now time.Time, limit int) (int, error) {
-	q := dbsql.New(t.pool)
-	contents, err := q.DropTraceContents(ctx, dbsql.DropTraceContentsParams{Now: now, Count: int32(limit)})
-	if err != nil {
-		return 0, fmt.Errorf("drop trace contents: %w", err)
-	}
-	records, err := q.DropTraces(ctx, dbsql.DropTracesParams{Now: now, Count: int32(limit)})
+	rows, err := t.rows.drop(ctx, now, limit)
 	if err != nil {
 		return 0, fmt.Errorf("drop traces: %w", err)
 	}
-	return int(max(contents, records)), nil
+	segments, err := t.q.DropTraceSegments(ctx, dbsql.DropTraceSegmentsParams{Now: now, Count: int32(limit)})
+	if err != nil {
+		return 0, fmt.Errorf("drop traces: %w", err)
+	}
+	return max(rows, int(segments)), nil
 }
 
 // Erase implements trace.Store.
 func (t *Traces) Erase(ctx context.Context, organization string, until time.Time, limit int) (int, error) {
-	n, err := dbsql.New(t.pool).EraseTraceContents(ctx, dbsql.EraseTraceContentsParams{OrganizationID: organization, Before: until, Count: int32(limit)})
+	rows, err := t.q.EraseTraceContents(ctx, dbsql.EraseTraceContentsParams{OrganizationID: organization, Before: until, Count: int32(limit)})
 	if err != nil {
 		return 0, fmt.Errorf("erase trace contents: %w", err)
 	}
-	return int(n), nil
+	segments, err := t.q.EraseTraceSegments(ctx, dbsql.EraseTraceSegmentsParams{OrganizationID: organization, Until: until, Count: int32(limit)})
+	if err != nil {
+		return 0, fmt.Errorf("erase trace contents: %w", err)
+	}
+	return int(max(rows, segments)), nil
 }

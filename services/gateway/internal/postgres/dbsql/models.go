@@ -796,6 +796,18 @@ type TraceContent struct {
 	ExpiresAt  time.Time
 }
 
+type TraceSegment struct {
+	ID             uuid.UUID
+	Kind           string
+	OrganizationID string
+	FirstAt        time.Time
+	LastAt         time.Time
+	ExpiresAt      time.Time
+	Names          []int64
+	Facets         []int64
+	Body           []byte
+}
+
 type TrustRecord struct {
 	OrganizationID string
 	ServerID       string

@@ -83,126 +83,43 @@ func (q *Queries) EraseTraceContents(ctx context.Context, arg EraseTraceContents
 	return result.RowsAffected(), nil
 }
 
-const getTrace = `-- name: GetTrace :one
-SELECT trace.id, trace.request_id, trace.organization_id, trace.run_id, trace.key_id, trace.service, trace.operation, trace.stream, trace.status, trace.parent_request_id, trace.parent_kind, trace.w3c_trace_id, trace.requested_model, trace.requested_provider, trace.requested_goal, trace.provider, trace.model, trace.credential, trace.credential_fingerprint, trace.route, trace.policy_version, trace.price_version, trace.data_classification, trace.approval_ref, trace.cache_hit, trace.substituted, trace.billed, trace.prompt_tokens, trace.completion_tokens, trace.cost_pico_usd, trace.estimated, trace.error, trace.error_class, trace.http_status, trace.attempts, trace.message_count, trace.tool_count, trace.request_bytes, trace.response_bytes, trace.request_digest, trace.response_digest, trace.started_at, trace.first_token_ms, trace.duration_ms, trace.expires_at, coalesce(c.replayable, false)::boolean AS captured
+const getTraces = `-- name: GetTraces :many
+SELECT
+    trace.id, trace.request_id, trace.organization_id, trace.run_id, trace.key_id, trace.service, trace.operation, trace.stream, trace.status, trace.parent_request_id, trace.parent_kind, trace.w3c_trace_id, trace.requested_model, trace.requested_provider, trace.requested_goal, trace.provider, trace.model, trace.credential, trace.credential_fingerprint, trace.route, trace.policy_version, trace.price_version, trace.data_classification, trace.approval_ref, trace.cache_hit, trace.substituted, trace.billed, trace.prompt_tokens, trace.completion_tokens, trace.cost_pico_usd, trace.estimated, trace.error, trace.error_class, trace.http_status, trace.attempts, trace.message_count, trace.tool_count, trace.request_bytes, trace.response_bytes, trace.request_digest, trace.response_digest, trace.started_at, trace.first_token_ms, trace.duration_ms, trace.expires_at, (c.id IS NOT NULL)::boolean AS captured,
+    coalesce(c.key_id, '') AS content_key, coalesce(octet_length(c.sealed), 0)::int AS content_size,
+    coalesce(c.truncated, false) AS content_truncated, coalesce(c.replayable, false) AS content_replayable,
+    coalesce(c.captured_at, trace.started_at) AS content_captured_at, coalesce(c.expires_at, trace.expires_at) AS content_expires_at
 FROM trace
 LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > $1
-WHERE trace.request_id = $2
-    AND trace.organization_id = $3
-    AND trace.expires_at > $1
-ORDER BY trace.started_at DESC, trace.id DESC
-LIMIT 1
+WHERE trace.id = ANY($2::uuid[])
 `
 
-type GetTraceParams struct {
-	Now            time.Time
-	RequestID      string
-	OrganizationID string
+type GetTracesParams struct {
+	Now time.Time
+	Ids []uuid.UUID
 }
 
-type GetTraceRow struct {
-	Trace    Trace
-	Captured bool
+type GetTracesRow struct {
+	Trace             Trace
+	Captured          bool
+	ContentKey        string
+	ContentSize       int32
+	ContentTruncated  bool
+	ContentReplayable bool
+	ContentCapturedAt time.Time
+	ContentExpiresAt  time.Time
 }
 
-// GetTrace returns the latest trace with a request id of one organization.
-func (q *Queries) GetTrace(ctx context.Context, arg GetTraceParams) (GetTraceRow, error) {
-	row := q.db.QueryRow(ctx, getTrace, arg.Now, arg.RequestID, arg.OrganizationID)
-	var i GetTraceRow
-	err := row.Scan(
-		&i.Trace.ID,
-		&i.Trace.RequestID,
-		&i.Trace.OrganizationID,
-		&i.Trace.RunID,
-		&i.Trace.KeyID,
-		&i.Trace.Service,
-		&i.Trace.Operation,
-		&i.Trace.Stream,
-		&i.Trace.Status,
-		&i.Trace.ParentRequestID,
-		&i.Trace.ParentKind,
-		&i.Trace.W3cTraceID,
-		&i.Trace.RequestedModel,
-		&i.Trace.RequestedProvider,
-		&i.Trace.RequestedGoal,
-		&i.Trace.Provider,
-		&i.Trace.Model,
-		&i.Trace.Credential,
-		&i.Trace.CredentialFingerprint,
-		&i.Trace.Route,
-		&i.Trace.PolicyVersion,
-		&i.Trace.PriceVersion,
-		&i.Trace.DataClassification,
-		&i.Trace.ApprovalRef,
-		&i.Trace.CacheHit,
-		&i.Trace.Substituted,
-		&i.Trace.Billed,
-		&i.Trace.PromptTokens,
-		&i.Trace.CompletionTokens,
-		&i.Trace.CostPicoUsd,
-		&i.Trace.Estimated,
-		&i.Trace.Error,
-		&i.Trace.ErrorClass,
-		&i.Trace.HttpStatus,
-		&i.Trace.Attempts,
-		&i.Trace.MessageCount,
-		&i.Trace.ToolCount,
-		&i.Trace.RequestBytes,
-		&i.Trace.ResponseBytes,
-		&i.Trace.RequestDigest,
-		&i.Trace.ResponseDigest,
-		&i.Trace.StartedAt,
-		&i.Trace.FirstTokenMs,
-		&i.Trace.DurationMs,
-		&i.Trace.ExpiresAt,
-		&i.Captured,
-	)
-	return i, err
-}
-
-const latestTraces = `-- name: LatestTraces :many
-SELECT trace.id, trace.request_id, trace.organization_id, trace.run_id, trace.key_id, trace.service, trace.operation, trace.stream, trace.status, trace.parent_request_id, trace.parent_kind, trace.w3c_trace_id, trace.requested_model, trace.requested_provider, trace.requested_goal, trace.provider, trace.model, trace.credential, trace.credential_fingerprint, trace.route, trace.policy_version, trace.price_version, trace.data_classification, trace.approval_ref, trace.cache_hit, trace.substituted, trace.billed, trace.prompt_tokens, trace.completion_tokens, trace.cost_pico_usd, trace.estimated, trace.error, trace.error_class, trace.http_status, trace.attempts, trace.message_count, trace.tool_count, trace.request_bytes, trace.response_bytes, trace.request_digest, trace.response_digest, trace.started_at, trace.first_token_ms, trace.duration_ms, trace.expires_at, coalesce(c.replayable, false)::boolean AS captured
-FROM trace
-LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > $1
-WHERE trace.id IN (
-    SELECT DISTINCT ON (t.organization_id) t.id
-    FROM trace AS t
-    WHERE t.request_id = $2
-        AND ($3::text = '' OR t.organization_id = $3)
-        AND t.expires_at > $1
-    ORDER BY t.organization_id, t.started_at DESC, t.id DESC
-)
-ORDER BY trace.started_at DESC, trace.id DESC
-LIMIT $4::int
-`
-
-type LatestTracesParams struct {
-	Now            time.Time
-	RequestID      string
-	OrganizationID string
-	PageSize       int32
-}
-
-type LatestTracesRow struct {
-	Trace    Trace
-	Captured bool
-}
-
-// LatestTraces returns the latest trace with a request id of each organization, or of a single one, newest first.
-func (q *Queries) LatestTraces(ctx context.Context, arg LatestTracesParams) ([]LatestTracesRow, error) {
-	rows, err := q.db.Query(ctx, latestTraces,
-		arg.Now,
-		arg.RequestID,
-		arg.OrganizationID,
-		arg.PageSize,
-	)
+// GetTraces returns traces, and what is known of their contents.
+func (q *Queries) GetTraces(ctx context.Context, arg GetTracesParams) ([]GetTracesRow, error) {
+	rows, err := q.db.Query(ctx, getTraces, arg.Now, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LatestTracesRow
+	var items []GetTracesRow
 	for rows.Next() {
-		var i LatestTracesRow
+		var i GetTracesRow
 		if err := rows.Scan(
 			&i.Trace.ID,
 			&i.Trace.RequestID,
@@ -250,6 +167,12 @@ func (q *Queries) LatestTraces(ctx context.Context, arg LatestTracesParams) ([]L
 			&i.Trace.DurationMs,
 			&i.Trace.ExpiresAt,
 			&i.Captured,
+			&i.ContentKey,
+			&i.ContentSize,
+			&i.ContentTruncated,
+			&i.ContentReplayable,
+			&i.ContentCapturedAt,
+			&i.ContentExpiresAt,
 		); err != nil {
 			return nil, err
 		}
@@ -261,28 +184,124 @@ func (q *Queries) LatestTraces(ctx context.Context, arg LatestTracesParams) ([]L
 	return items, nil
 }
 
-const listTraces = `-- name: ListTraces :many
-SELECT trace.id, trace.request_id, trace.organization_id, trace.run_id, trace.key_id, trace.service, trace.operation, trace.stream, trace.status, trace.parent_request_id, trace.parent_kind, trace.w3c_trace_id, trace.requested_model, trace.requested_provider, trace.requested_goal, trace.provider, trace.model, trace.credential, trace.credential_fingerprint, trace.route, trace.policy_version, trace.price_version, trace.data_classification, trace.approval_ref, trace.cache_hit, trace.substituted, trace.billed, trace.prompt_tokens, trace.completion_tokens, trace.cost_pico_usd, trace.estimated, trace.error, trace.error_class, trace.http_status, trace.attempts, trace.message_count, trace.tool_count, trace.request_bytes, trace.response_bytes, trace.request_digest, trace.response_digest, trace.started_at, trace.first_token_ms, trace.duration_ms, trace.expires_at, coalesce(c.replayable, false)::boolean AS captured
+const latestTraces = `-- name: LatestTraces :many
+SELECT id
+FROM (
+    SELECT DISTINCT ON (organization_id) id, started_at
+    FROM trace
+    WHERE request_id = $1
+        AND ($2::text = '' OR organization_id = $2)
+        AND expires_at > $3
+    ORDER BY organization_id, started_at DESC, id DESC
+) AS latest
+ORDER BY started_at DESC, id DESC
+LIMIT $4::int
+`
+
+type LatestTracesParams struct {
+	RequestID      string
+	OrganizationID string
+	Now            time.Time
+	PageSize       int32
+}
+
+// LatestTraces returns the id of the latest trace with a request id of each organization, or of a single one.
+func (q *Queries) LatestTraces(ctx context.Context, arg LatestTracesParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, latestTraces,
+		arg.RequestID,
+		arg.OrganizationID,
+		arg.Now,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTraceReplays = `-- name: ListTraceReplays :many
+SELECT id
 FROM trace
-LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > $1
-WHERE trace.organization_id = $2
-    AND trace.expires_at > $1
-    AND ($3::text = '' OR trace.request_id = $3)
-    AND ($4::text = '' OR trace.run_id = $4)
-    AND ($5::text = '' OR trace.operation = $5)
-    AND ($6::text = '' OR trace.provider = $6)
-    AND ($7::text = '' OR trace.model = $7)
-    AND ($8::text = '' OR trace.status = $8)
-    AND ($9::timestamptz IS NULL OR trace.started_at >= $9)
-    AND ($10::timestamptz IS NULL OR trace.started_at < $10)
-    AND ($11::timestamptz IS NULL OR (trace.started_at, trace.id) < ($11::timestamptz, $12::uuid))
-ORDER BY trace.started_at DESC, trace.id DESC
+WHERE parent_request_id = $1
+    AND parent_kind = 'replay'
+    AND organization_id = $2
+    AND expires_at > $3
+    AND ($4::timestamptz IS NULL OR (started_at, id) < ($4::timestamptz, $5::uuid))
+ORDER BY started_at DESC, id DESC
+LIMIT $6::int
+`
+
+type ListTraceReplaysParams struct {
+	RequestID      string
+	OrganizationID string
+	Now            time.Time
+	BeforeAt       pgtype.Timestamptz
+	BeforeID       uuid.UUID
+	PageSize       int32
+}
+
+// ListTraceReplays returns the ids of the traces of requests that repeated a request, newest first.
+func (q *Queries) ListTraceReplays(ctx context.Context, arg ListTraceReplaysParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, listTraceReplays,
+		arg.RequestID,
+		arg.OrganizationID,
+		arg.Now,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTraces = `-- name: ListTraces :many
+
+SELECT id
+FROM trace
+WHERE organization_id = $1
+    AND expires_at > $2
+    AND ($3::text = '' OR request_id = $3)
+    AND ($4::text = '' OR run_id = $4)
+    AND ($5::text = '' OR operation = $5)
+    AND ($6::text = '' OR provider = $6)
+    AND ($7::text = '' OR model = $7)
+    AND ($8::text = '' OR status = $8)
+    AND ($9::timestamptz IS NULL OR started_at >= $9)
+    AND ($10::timestamptz IS NULL OR started_at < $10)
+    AND ($11::timestamptz IS NULL OR (started_at, id) < ($11::timestamptz, $12::uuid))
+ORDER BY started_at DESC, id DESC
 LIMIT $13::int
 `
 
 type ListTracesParams struct {
-	Now            time.Time
 	OrganizationID string
+	Now            time.Time
 	RequestID      string
 	RunID          string
 	Operation      string
@@ -296,16 +315,12 @@ type ListTracesParams struct {
 	PageSize       int32
 }
 
-type ListTracesRow struct {
-	Trace    Trace
-	Captured bool
-}
-
-// ListTraces returns traces, newest first. An empty filter matches all.
-func (q *Queries) ListTraces(ctx context.Context, arg ListTracesParams) ([]ListTracesRow, error) {
+// Traces of earlier releases, a row for each request. None are written any more.
+// ListTraces returns the ids of traces, newest first. An empty filter matches all.
+func (q *Queries) ListTraces(ctx context.Context, arg ListTracesParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, listTraces,
-		arg.Now,
 		arg.OrganizationID,
+		arg.Now,
 		arg.RequestID,
 		arg.RunID,
 		arg.Operation,
@@ -322,60 +337,13 @@ func (q *Queries) ListTraces(ctx context.Context, arg ListTracesParams) ([]ListT
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListTracesRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i ListTracesRow
-		if err := rows.Scan(
-			&i.Trace.ID,
-			&i.Trace.RequestID,
-			&i.Trace.OrganizationID,
-			&i.Trace.RunID,
-			&i.Trace.KeyID,
-			&i.Trace.Service,
-			&i.Trace.Operation,
-			&i.Trace.Stream,
-			&i.Trace.Status,
-			&i.Trace.ParentRequestID,
-			&i.Trace.ParentKind,
-			&i.Trace.W3cTraceID,
-			&i.Trace.RequestedModel,
-			&i.Trace.RequestedProvider,
-			&i.Trace.RequestedGoal,
-			&i.Trace.Provider,
-			&i.Trace.Model,
-			&i.Trace.Credential,
-			&i.Trace.CredentialFingerprint,
-			&i.Trace.Route,
-			&i.Trace.PolicyVersion,
-			&i.Trace.PriceVersion,
-			&i.Trace.DataClassification,
-			&i.Trace.ApprovalRef,
-			&i.Trace.CacheHit,
-			&i.Trace.Substituted,
-			&i.Trace.Billed,
-			&i.Trace.PromptTokens,
-			&i.Trace.CompletionTokens,
-			&i.Trace.CostPicoUsd,
-			&i.Trace.Estimated,
-			&i.Trace.Error,
-			&i.Trace.ErrorClass,
-			&i.Trace.HttpStatus,
-			&i.Trace.Attempts,
-			&i.Trace.MessageCount,
-			&i.Trace.ToolCount,
-			&i.Trace.RequestBytes,
-			&i.Trace.ResponseBytes,
-			&i.Trace.RequestDigest,
-			&i.Trace.ResponseDigest,
-			&i.Trace.StartedAt,
-			&i.Trace.FirstTokenMs,
-			&i.Trace.DurationMs,
-			&i.Trace.ExpiresAt,
-			&i.Captured,
-		); err != nil {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -384,111 +352,26 @@ func (q *Queries) ListTraces(ctx context.Context, arg ListTracesParams) ([]ListT
 }
 
 const traceContents = `-- name: TraceContents :many
-SELECT id, key_id, sealed, truncated, replayable, captured_at, expires_at
+SELECT id, sealed
 FROM trace_content
-WHERE id = ANY($1::uuid[]) AND expires_at > $2
+WHERE id = ANY($1::uuid[])
 `
 
-type TraceContentsParams struct {
-	Ids []uuid.UUID
-	Now time.Time
+type TraceContentsRow struct {
+	ID     uuid.UUID
+	Sealed []byte
 }
 
-func (q *Queries) TraceContents(ctx context.Context, arg TraceContentsParams) ([]TraceContent, error) {
-	rows, err := q.db.Query(ctx, traceContents, arg.Ids, arg.Now)
+func (q *Queries) TraceContents(ctx context.Context, ids []uuid.UUID) ([]TraceContentsRow, error) {
+	rows, err := q.db.Query(ctx, traceContents, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []TraceContent
+	var items []TraceContentsRow
 	for rows.Next() {
-		var i TraceContent
-		if err := rows.Scan(
-			&i.ID,
-			&i.KeyID,
-			&i.Sealed,
-			&i.Truncated,
-			&i.Replayable,
-			&i.CapturedAt,
-			&i.ExpiresAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const traceReplays = `-- name: TraceReplays :many
-SELECT request_id
-FROM trace
-WHERE parent_request_id = $1 AND parent_kind = 'replay' AND organization_id = $2 AND expires_at > $3
-ORDER BY started_at DESC, id DESC
-LIMIT $4::int
-`
-
-type TraceReplaysParams struct {
-	RequestID      string
-	OrganizationID string
-	Now            time.Time
-	PageSize       int32
-}
-
-// TraceReplays returns the requests that repeated a request, newest first.
-func (q *Queries) TraceReplays(ctx context.Context, arg TraceReplaysParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, traceReplays,
-		arg.RequestID,
-		arg.OrganizationID,
-		arg.Now,
-		arg.PageSize,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var request_id string
-		if err := rows.Scan(&request_id); err != nil {
-			return nil, err
-		}
-		items = append(items, request_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const traceSizes = `-- name: TraceSizes :many
-SELECT id, octet_length(sealed)::int AS size
-FROM trace_content
-WHERE id = ANY($1::uuid[]) AND expires_at > $2
-`
-
-type TraceSizesParams struct {
-	Ids []uuid.UUID
-	Now time.Time
-}
-
-type TraceSizesRow struct {
-	ID   uuid.UUID
-	Size int32
-}
-
-func (q *Queries) TraceSizes(ctx context.Context, arg TraceSizesParams) ([]TraceSizesRow, error) {
-	rows, err := q.db.Query(ctx, traceSizes, arg.Ids, arg.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TraceSizesRow
-	for rows.Next() {
-		var i TraceSizesRow
-		if err := rows.Scan(&i.ID, &i.Size); err != nil {
+		var i TraceContentsRow
+		if err := rows.Scan(&i.ID, &i.Sealed); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

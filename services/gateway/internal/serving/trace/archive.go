@@ -43,48 +43,42 @@ type Shown struct {
 // List returns a page with redacted content. more reports whether further records follow the last one; a page is
 // shorter than its limit where the contents are large.
 func (a *Archive) List(ctx context.Context, f Filter) (page []Shown, more bool, err error) {
-	now := time.Now()
-	records, more, err := a.records(ctx, f, now)
+	records, more, err := a.records(ctx, f)
 	if err != nil || len(records) == 0 {
 		return nil, false, err
 	}
-	ids := make([]uuid.UUID, len(records))
-	for i := range records {
-		ids[i] = records[i].ID
-	}
-	sizes, err := a.store.Sizes(ctx, ids, now)
-	if err != nil {
-		return nil, false, err
-	}
-	for i, total := 0, 0; i < len(ids); i++ {
-		if total += sizes[ids[i]]; total > maxPage && i > 0 {
-			records, ids, more = records[:i], ids[:i], true
+	for i, total := 0, 0; i < len(records); i++ {
+		if content := records[i].Content; content != nil {
+			total += content.Size
+		}
+		if total > maxPage && i > 0 {
+			records, more = records[:i], true
 		}
 	}
-	contents, err := a.store.Contents(ctx, ids, now)
+	sealed, err := a.store.Sealed(ctx, records)
 	if err != nil {
 		return nil, false, err
 	}
 	opened := 0
 	for i := range records {
-		packet := a.open(ctx, records[i], contents)
+		packet := a.open(ctx, &records[i], sealed)
 		if opened += packet.size(); opened > maxPage && i > 0 {
 			return page, true, nil // Only unpacked the contents exceed maxPage.
 		}
-		page = append(page, a.show(records[i], packet, contents[records[i].ID].Truncated))
+		page = append(page, a.show(records[i], packet))
 	}
 	return page, more, nil
 }
 
 // Lineage returns a page of records without content. more reports whether further records follow the last one.
 func (a *Archive) Lineage(ctx context.Context, f Filter) (page []Record, more bool, err error) {
-	return a.records(ctx, f, time.Now())
+	return a.records(ctx, f)
 }
 
-func (a *Archive) records(ctx context.Context, f Filter, now time.Time) (page []Record, more bool, err error) {
+func (a *Archive) records(ctx context.Context, f Filter) (page []Record, more bool, err error) {
 	limit := f.Limit
 	f.Limit++
-	if page, err = a.store.List(ctx, f, now); err != nil {
+	if page, err = a.store.List(ctx, f, time.Now()); err != nil {
 		return nil, false, err
 	}
 	if len(page) > limit {
@@ -95,7 +89,14 @@ func (a *Archive) records(ctx context.Context, f Filter, now time.Time) (page []
 
 // Get returns the latest record of a request id of an organization. The error is ErrNotFound where there is none.
 func (a *Archive) Get(ctx context.Context, organization, request string) (Record, error) {
-	return a.store.Get(ctx, organization, request, time.Now())
+	found, err := a.store.Latest(ctx, organization, request, 1, time.Now())
+	if err != nil {
+		return Record{}, err
+	}
+	if len(found) == 0 {
+		return Record{}, ErrNotFound
+	}
+	return found[0], nil
 }
 
 // maxOrganizations bounds the number of organizations that Latest reads for one request id.
@@ -116,45 +117,46 @@ func (a *Archive) Latest(ctx context.Context, organization, request string) ([]R
 type Execution struct {
 	Record
 	Packet
-	CapturedAt, ContentExpiresAt time.Time
-	// Replayable reports whether the request was captured whole.
-	Replayable bool
 }
 
 // Execution returns a captured request of an organization. The error is ErrNotFound where it was not captured, or its
 // content is no longer kept.
 func (a *Archive) Execution(ctx context.Context, organization, request string) (*Execution, error) {
-	now := time.Now()
-	record, err := a.store.Get(ctx, organization, request, now)
+	record, err := a.Get(ctx, organization, request)
 	if err != nil {
 		return nil, err
 	}
-	contents, err := a.store.Contents(ctx, []uuid.UUID{record.ID}, now)
+	sealed, err := a.store.Sealed(ctx, []Record{record})
 	if err != nil {
 		return nil, err
 	}
-	packet := a.open(ctx, record, contents)
+	packet := a.open(ctx, &record, sealed)
 	if packet == nil {
 		return nil, ErrNotFound
 	}
-	content := contents[record.ID]
-	return &Execution{
-		Record: record, Packet: *packet, CapturedAt: content.CapturedAt, ContentExpiresAt: content.ExpiresAt, Replayable: content.Replayable,
-	}, nil
+	return &Execution{Record: record, Packet: *packet}, nil
 }
 
 // Replays returns the ids of the requests that repeated one, newest first.
 func (a *Archive) Replays(ctx context.Context, organization, request string, limit int) ([]string, error) {
-	return a.store.Replays(ctx, organization, request, limit, time.Now())
+	found, err := a.store.List(ctx, Filter{Organization: organization, ReplayOf: request, Limit: limit}, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(found))
+	for i := range found {
+		ids[i] = found[i].RequestID
+	}
+	return ids, nil
 }
 
 // open returns a record's content, unsealed; nil where there is none that can be read.
-func (a *Archive) open(ctx context.Context, record Record, contents map[uuid.UUID]Content) *Packet {
-	content, ok := contents[record.ID]
+func (a *Archive) open(ctx context.Context, record *Record, sealed map[uuid.UUID][]byte) *Packet {
+	text, ok := sealed[record.ID]
 	if !ok || a.keys == nil {
 		return nil
 	}
-	packet, err := a.keys.open(record.Organization, record.ID, content)
+	packet, err := a.keys.open(record.Organization, record.ID, record.Content.Key, text)
 	if err != nil {
 		a.log.WarnContext(ctx, "the content of a trace could not be opened", slog.String("trace_request_id", record.RequestID), slog.String("error", err.Error()))
 		return nil
@@ -163,13 +165,13 @@ func (a *Archive) open(ctx context.Context, record Record, contents map[uuid.UUI
 }
 
 // show returns a record with its packet redacted. A nil packet leaves the content empty.
-func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
+func (a *Archive) show(record Record, packet *Packet) Shown {
 	shown := Shown{Record: record}
 	if packet == nil {
 		return shown
 	}
 	found, redactor := redact.Kinds{}, a.redactor()
-	shown.Form, shown.Truncated = packet.Form, truncated
+	shown.Form, shown.Truncated = packet.Form, record.Content.Truncated
 	request := packet.Request
 	if record.Operation == string(provider.OperationEmbeddings) {
 		request = redact.Tokens(request, found)
@@ -186,11 +188,11 @@ func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
 	return shown
 }
 
-// eraseBatch is the number of contents that one statement erases.
-const eraseBatch = 1000
+// eraseBatch is the number of the store's rows that one statement erases contents from.
+const eraseBatch = 100
 
-// Erase deletes all contents of an organization that were captured until now, and returns their number. Records stay:
-// they hold no content.
+// Erase deletes the contents of all requests of an organization that have begun until now, and returns the number of
+// rows that held them. Records stay: they hold no content.
 func (a *Archive) Erase(ctx context.Context, organization string) (erased int, err error) {
 	until := time.Now()
 	for {

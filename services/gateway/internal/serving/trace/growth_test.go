@@ -3,6 +3,9 @@ package trace
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"switchyard.dev/services/platform/testkit/growth"
 )
@@ -19,5 +22,19 @@ func TestDecodeGrowsLinearly(t *testing.T) {
 		if p, err := decode(text); err == nil {
 			_, _ = p.encode(new(scratch), 0, 0)
 		}
+	})...)
+}
+
+func TestUnpackGrowsLinearly(t *testing.T) {
+	segments := growth.Input{Name: "segments", Make: func(n int) []byte {
+		r := Record{RequestID: strings.Repeat("r", n), Organization: "acme"}
+		made, err := Segments([]Record{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made[0].Body
+	}}
+	growth.Linear(t, growth.Each(append([]growth.Input{segments}, growth.Text...), func(body []byte) {
+		_, _ = Unpack(uuid.Nil, body, true, time.Time{}) // Most are no segments.
 	})...)
 }

@@ -134,8 +134,8 @@ func (k *Keys) sealer(organization string) (key string, aead cipher.AEAD, err er
 }
 
 // open decrypts and unpacks a content.
-func (k *Keys) open(organization string, id uuid.UUID, c Content) (*Packet, error) {
-	plain, err := k.decrypt(organization, c.Key, id[:], c.Sealed)
+func (k *Keys) open(organization string, id uuid.UUID, key string, sealed []byte) (*Packet, error) {
+	plain, err := k.decrypt(organization, key, id[:], sealed)
 	if err != nil {
 		return nil, err
 	}

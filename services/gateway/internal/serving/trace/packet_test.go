@@ -70,22 +70,17 @@ func TestPacketTooLarge(t *testing.T) {
 type pageStore struct {
 	Store
 
-	records  []Record
-	contents map[uuid.UUID]Content
+	records []Record
 }
 
 func (s *pageStore) List(context.Context, Filter, time.Time) ([]Record, error) { return s.records, nil }
 
-func (s *pageStore) Contents(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid.UUID]Content, error) {
-	return s.contents, nil
-}
-
-func (s *pageStore) Sizes(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid.UUID]int, error) {
-	sizes := make(map[uuid.UUID]int)
-	for _, id := range ids {
-		sizes[id] = len(s.contents[id].Sealed)
+func (s *pageStore) Sealed(_ context.Context, records []Record) (map[uuid.UUID][]byte, error) {
+	sealed := make(map[uuid.UUID][]byte)
+	for i := range records {
+		sealed[records[i].ID] = records[i].Content.Sealed
 	}
-	return sizes, nil
+	return sealed, nil
 }
 
 // Contents that are small only while they are packed do not make a page exceed maxPage.
@@ -94,7 +89,7 @@ func TestPageOfPackedContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &pageStore{contents: make(map[uuid.UUID]Content)}
+	s := &pageStore{}
 	request := []byte(`"` + strings.Repeat("so ", maxPage/8) + `"`)
 	for i := range 5 {
 		r := Record{ID: uuid.New(), RequestID: fmt.Sprint(i), Organization: "acme"}
@@ -102,7 +97,8 @@ func TestPageOfPackedContents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.records, s.contents[r.ID] = append(s.records, r), Content{Key: name, Sealed: sealed}
+		r.Content = &Content{Key: name, Sealed: sealed, Size: len(sealed)}
+		s.records = append(s.records, r)
 	}
 	none := redact.New(nil)
 	page, more, err := NewArchive(s, keys, func() *redact.Redactor { return none }, testkit.Logger(t)).List(t.Context(), Filter{Limit: 5})

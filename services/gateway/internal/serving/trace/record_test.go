@@ -19,7 +19,7 @@ func TestRecords(t *testing.T) {
 	a := recordOf("id\x00", `{}`)
 	a.Err, a.Status, a.Report = apierr.NotFound("model"), StatusFailed, nil
 	a.Request.ReplayOf = "before"
-	e := r.entry(t.Context(), a)
+	e := r.record(t.Context(), a)
 	wantRecord := Record{RequestID: "id\uFFFD", Error: "not_found", HTTPStatus: 404, ParentKind: ParentReplay, Operation: "chat"}
 	got := Record{
 		RequestID: e.RequestID, Error: e.Error, HTTPStatus: e.HTTPStatus, ParentKind: e.ParentKind, Operation: e.Operation, Billed: e.Billed,
@@ -29,7 +29,7 @@ func TestRecords(t *testing.T) {
 	}
 	cut := recordOf("cut", `{"m":"`+strings.Repeat("long ", 4000)+`"}`)
 	cut.Answer.Cut = true
-	e = r.entry(t.Context(), cut)
+	e = r.record(t.Context(), cut)
 	if !e.Content.Truncated || e.Content.Replayable {
 		t.Errorf("truncated %t, replayable %t, want a truncated content", e.Content.Truncated, e.Content.Replayable)
 	}
@@ -41,7 +41,7 @@ func TestRecords(t *testing.T) {
 	}
 	none := recordOf("none", `{}`)
 	none.Keep = 0
-	if e = r.entry(t.Context(), none); e.Content != nil || len(e.RequestDigest) != 32 {
+	if e = r.record(t.Context(), none); e.Content != nil || len(e.RequestDigest) != 32 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -54,22 +54,21 @@ func TestKeys(t *testing.T) {
 	}
 	id := uuid.New()
 	packet := &Packet{Form: "chat", Request: []byte("{ \"a\" : 1 }\n"), Response: []byte(`"<&>"`), Metadata: map[string]string{"a": "b"}}
-	name, sealed, err := keys.seal(new(scratch), "acme", id, packet)
+	first, content, err := keys.seal(new(scratch), "acme", id, packet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := Content{Key: name, Sealed: sealed}
-	got, err := keys.open("acme", id, content)
+	got, err := keys.open("acme", id, first, content)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(packet, got); diff != "" {
 		t.Errorf("opened (-want +got):\n%s", diff)
 	}
-	if _, err := keys.open("bolt", id, content); err == nil {
+	if _, err := keys.open("bolt", id, first, content); err == nil {
 		t.Error("it opens for another organization")
 	}
-	if _, err := keys.open("acme", uuid.New(), content); err == nil {
+	if _, err := keys.open("acme", uuid.New(), first, content); err == nil {
 		t.Error("it opens as another record")
 	}
 	// Another key seals from now on, the old one still opens; taken away it doesn't.
@@ -78,20 +77,20 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, sealed, err := keys.seal(new(scratch), "acme", id, packet)
-	if err != nil || after == name {
+	if err != nil || after == first {
 		t.Errorf("still sealed with %s: %v", after, err)
 	}
-	if _, err := keys.open("acme", id, Content{Key: after, Sealed: sealed}); err != nil {
+	if _, err := keys.open("acme", id, after, sealed); err != nil {
 		t.Errorf("what the new key sealed: %v", err)
 	}
-	if _, err := keys.open("acme", id, content); err != nil {
+	if _, err := keys.open("acme", id, first, content); err != nil {
 		t.Error(err)
 	}
 	testkit.WriteFile(t, path, long("c"))
 	if err := keys.read(); err != nil {
 		t.Error(err)
 	}
-	if _, err := keys.open("acme", id, content); !errors.Is(err, errKey) {
+	if _, err := keys.open("acme", id, first, content); !errors.Is(err, errKey) {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewKeys(secret.File(testkit.File(t, "short"))); err == nil || strings.Contains(err.Error(), "short") {

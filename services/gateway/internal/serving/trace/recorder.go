@@ -23,7 +23,7 @@ const (
 	// kilobytes: with twice these bounds a busy gateway whose store falls behind would take half as much memory again.
 	maxQueue      = 2048
 	maxQueueBytes = 64 << 20
-	// maxBatch is the most entries of one transaction. It starts once there are as many, or once the first has waited for
+	// maxBatch is the most records of one transaction. It starts once there are as many, or once the first has waited for
 	// linger: a recorder that each request wakes would take the second core from the answer.
 	maxBatch = 512
 	linger   = 100 * time.Millisecond
@@ -52,14 +52,14 @@ type Options struct {
 type Recorder struct {
 	Options
 
-	queue   *batch.Queue[*Observation]
-	bytes   atomic.Int64
-	dropped atomic.Int64 // since the last log message
-	said    time.Time
-	entries metric.Int64Counter
+	queue    *batch.Queue[*Observation]
+	bytes    atomic.Int64
+	dropped  atomic.Int64 // since the last log message
+	said     time.Time
+	outcomes metric.Int64Counter
 	// room and made are reused by each batch. Only Run uses them, and Close after it.
 	room scratch
-	made []Entry
+	made []Record
 }
 
 // NewRecorder returns a Recorder that stores nothing until Run.
@@ -68,7 +68,7 @@ func NewRecorder(o Options) (*Recorder, error) {
 	// A batch waits, since each record comes from a request whose answer is still to be sent.
 	r.queue = batch.NewQueue(batch.Options{Size: maxQueue, Most: maxBatch, Linger: func() time.Duration { return linger }}, r.flush)
 	var err error
-	r.entries, err = o.Meter.Int64Counter("switchyard.gateway.traces",
+	r.outcomes, err = o.Meter.Int64Counter("switchyard.gateway.traces",
 		metric.WithDescription("Traces of requests by outcome: kept, or dropped because the queue was full or the store refused them."))
 	if err != nil {
 		return nil, fmt.Errorf("trace: instruments: %w", err)
@@ -110,7 +110,7 @@ func weight(a *Observation) int64 {
 
 func (r *Recorder) drop(cause string, n int) {
 	r.dropped.Add(int64(n))
-	r.entries.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", "dropped"), attribute.String("cause", cause)))
+	r.outcomes.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", "dropped"), attribute.String("cause", cause)))
 }
 
 // Run stores records until ctx ends. It is a part of the service's lifecycle.
@@ -125,40 +125,40 @@ func (r *Recorder) Close(ctx context.Context) error {
 }
 
 // flush stores a batch of records.
-func (r *Recorder) flush(ctx context.Context, records []*Observation) {
-	r.store(ctx, r.entriesOf(ctx, records))
+func (r *Recorder) flush(ctx context.Context, observations []*Observation) {
+	r.store(ctx, r.recordsOf(ctx, observations))
 	r.say(ctx)
 }
 
-// entriesOf returns the entries of observations. It releases each observation as soon as its entry is made, since it
+// recordsOf returns the records of observations. It releases each observation as soon as its record is made, since it
 // holds the request and the answer.
-func (r *Recorder) entriesOf(ctx context.Context, records []*Observation) []Entry {
+func (r *Recorder) recordsOf(ctx context.Context, observations []*Observation) []Record {
 	if r.Keys != nil {
 		_ = r.Keys.read() // After an error the previous keys stay in use.
 	}
-	clear(r.made) // The entries of the previous batch are stored.
+	clear(r.made) // The records of the previous batch are stored.
 	r.made = r.made[:0]
-	for i, a := range records {
+	for i, a := range observations {
 		size := weight(a)
-		if entry, err := r.guarded(ctx, a); err != nil {
-			r.Log.ErrorContext(ctx, "the entry of a trace could not be made; it is dropped", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
+		if record, err := r.guarded(ctx, a); err != nil {
+			r.Log.ErrorContext(ctx, "the record of a trace could not be made; it is dropped", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
 			r.drop("panic", 1)
 		} else {
-			r.made = append(r.made, entry)
+			r.made = append(r.made, record)
 		}
-		records[i] = nil
+		observations[i] = nil
 		r.bytes.Add(-size)
 	}
 	return r.made
 }
 
-// store repeats until the entries are stored, are refused, or ctx ends.
-func (r *Recorder) store(ctx context.Context, batch []Entry) {
+// store repeats until the records are stored, are refused, or ctx ends.
+func (r *Recorder) store(ctx context.Context, batch []Record) {
 	for len(batch) > 0 {
 		err := r.append(ctx, batch)
 		switch {
 		case err == nil:
-			r.entries.Add(ctx, int64(len(batch)), metric.WithAttributes(attribute.String("outcome", "kept")))
+			r.outcomes.Add(ctx, int64(len(batch)), metric.WithAttributes(attribute.String("outcome", "kept")))
 			return
 		case errors.Is(err, ErrRefused):
 			r.each(ctx, batch)
@@ -178,26 +178,26 @@ func (r *Recorder) store(ctx context.Context, batch []Entry) {
 	}
 }
 
-// each stores entries one by one, so that a refused entry does not fail the others.
-func (r *Recorder) each(ctx context.Context, batch []Entry) {
+// each stores records one by one, so that a refused record does not fail the others.
+func (r *Recorder) each(ctx context.Context, batch []Record) {
 	for i := range batch {
 		if err := r.append(ctx, batch[i:i+1]); err != nil {
 			r.Log.WarnContext(ctx, "a trace could not be stored; it is dropped", slog.String("trace_request_id", batch[i].RequestID), slog.String("error", err.Error()))
 			r.drop("store", 1)
 			continue
 		}
-		r.entries.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", "kept")))
+		r.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", "kept")))
 	}
 }
 
-// append stores entries in one transaction, which the end of ctx does not cancel: a shutdown must not interrupt a
+// append stores records in one transaction, which the end of ctx does not cancel: a shutdown must not interrupt a
 // commit. storeTime bounds it.
-func (r *Recorder) append(ctx context.Context, batch []Entry) error {
+func (r *Recorder) append(ctx context.Context, batch []Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	err := panics.Call(func() error { return r.Store.Append(ctx, batch) })
 	if _, ok := errors.AsType[*panics.Error](err); ok {
-		return errors.Join(ErrRefused, err) // A panic is caused by one of the entries.
+		return errors.Join(ErrRefused, err) // A panic is caused by one of the records.
 	}
 	return err
 }
@@ -210,22 +210,22 @@ func (r *Recorder) say(ctx context.Context) {
 	}
 }
 
-// guarded is entry with a panic returned as an error, so that a record that can't be made does not fail the others.
-func (r *Recorder) guarded(ctx context.Context, a *Observation) (e Entry, err error) {
+// guarded is record with a panic returned as an error, so that a record that can't be made does not fail the others.
+func (r *Recorder) guarded(ctx context.Context, a *Observation) (record Record, err error) {
 	defer panics.Recover(&err)
-	return r.entry(ctx, a), nil
+	return r.record(ctx, a), nil
 }
 
-// entry returns the entry of an observation. Texts are encoded, hashed and sealed here, after the answers have been
+// record returns the record of an observation. Texts are encoded, hashed and sealed here, after the answers have been
 // written.
-func (r *Recorder) entry(ctx context.Context, a *Observation) Entry {
+func (r *Recorder) record(ctx context.Context, a *Observation) Record {
 	rule := r.Rule(a.Request.Organization)
-	e := Entry{Record: newRecord(a, rule)}
+	record := newRecord(a, rule)
 	raw, err := rawOf(a)
 	if err != nil {
 		r.Log.WarnContext(ctx, "the request of a trace could not be encoded", slog.String("error", err.Error()))
 	}
-	e.RequestBytes, e.RequestDigest = len(raw), digest(raw)
+	record.RequestBytes, record.RequestDigest = len(raw), digest(raw)
 	cut := err != nil
 	var said json.RawMessage
 	if a.Answer != nil {
@@ -234,23 +234,24 @@ func (r *Recorder) entry(ctx context.Context, a *Observation) Entry {
 		}
 		cut = cut || a.Answer.Cut || said == nil
 		if !a.Answer.Cut {
-			e.ResponseDigest = digest(said)
+			record.ResponseDigest = digest(said)
 		}
 	}
 	if a.Keep == 0 || r.Keys == nil || rule.ContentRetention <= 0 {
-		return e
+		return record
 	}
 	packet := &Packet{Form: a.Request.Raw.Form, Header: a.Request.Raw.Header, Metadata: a.Request.Metadata}
 	var cutRequest, cutResponse bool
 	packet.Request, cutRequest = shorten(raw, a.Keep)
 	packet.Response, cutResponse = shorten(said, a.Keep)
 	content := &Content{Truncated: cut || cutRequest || cutResponse, Replayable: !cutRequest && len(raw) > 0, CapturedAt: a.Ended, ExpiresAt: a.Ended.Add(min(rule.ContentRetention, rule.Retention))}
-	if content.Key, content.Sealed, err = r.Keys.seal(&r.room, e.Organization, e.ID, packet); err != nil {
+	if content.Key, content.Sealed, err = r.Keys.seal(&r.room, record.Organization, record.ID, packet); err != nil {
 		r.Log.WarnContext(ctx, "the content of a trace could not be sealed; it is not kept", slog.String("error", err.Error()))
-		return e
+		return record
 	}
-	e.Content = content
-	return e
+	content.Size = len(content.Sealed)
+	record.Content = content
+	return record
 }
 
 // rawOf returns the request as its caller wrote it.

@@ -31,27 +31,27 @@ type fakeStore struct {
 	err     error
 	refuses string // id of a request that is refused
 	breaks  string // id of a request that makes it panic
-	entries []Entry
+	records []Record
 	tries   int
 	dropped []int
 }
 
-func (s *fakeStore) Append(_ context.Context, entries []Entry) error {
+func (s *fakeStore) Append(_ context.Context, records []Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tries++
 	if s.err != nil {
 		return s.err
 	}
-	for i := range entries {
-		if s.breaks != "" && entries[i].RequestID == s.breaks {
+	for i := range records {
+		if s.breaks != "" && records[i].RequestID == s.breaks {
 			panic("bug in storing")
 		}
-		if entries[i].RequestID == s.refuses {
+		if records[i].RequestID == s.refuses {
 			return ErrRefused
 		}
 	}
-	s.entries = append(s.entries, entries...)
+	s.records = append(s.records, records...)
 	return nil
 }
 
@@ -66,8 +66,8 @@ func (s *fakeStore) Drop(context.Context, time.Time, int) (int, error) {
 	return n, nil
 }
 
-// checkWhole checks that the entry has both digests and its content whole and sealed.
-func checkWhole(t *testing.T, e Entry) {
+// checkWhole checks that the record has both digests and its content whole and sealed.
+func checkWhole(t *testing.T, e Record) {
 	t.Helper()
 	if len(e.RequestDigest) != 32 || len(e.ResponseDigest) != 32 {
 		t.Errorf("%s: digests %x and %x, want 32 bytes each", e.RequestID, e.RequestDigest, e.ResponseDigest)
@@ -137,7 +137,7 @@ func TestRecorderStoresBehind(t *testing.T) {
 			t.Error(err)
 		}
 		var ids []string
-		for _, e := range s.entries {
+		for _, e := range s.records {
 			ids = append(ids, e.RequestID)
 			checkWhole(t, e)
 		}
@@ -159,25 +159,25 @@ func TestRecorderGathers(t *testing.T) {
 			r.Record(ctx, recordOf("few", `{}`))
 			time.Sleep(linger / 10)
 		}
-		stored := func() (entries, tries int) {
+		stored := func() (records, tries int) {
 			synctest.Wait()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return len(s.entries), s.tries
+			return len(s.records), s.tries
 		}
 		if _, tries := stored(); tries != 0 {
 			t.Errorf("stored after %s", 3*linger/10)
 		}
 		time.Sleep(linger)
-		if entries, tries := stored(); tries != 1 || entries != 3 {
-			t.Errorf("%d in %d transactions", entries, tries)
+		if records, tries := stored(); tries != 1 || records != 3 {
+			t.Errorf("%d in %d transactions", records, tries)
 		}
 		begun := time.Now()
 		for range maxBatch + 2 {
 			r.Record(ctx, recordOf("many", `{}`))
 		}
-		if entries, _ := stored(); entries < maxBatch || time.Since(begun) != 0 {
-			t.Errorf("%d stored after %s", entries, time.Since(begun))
+		if records, _ := stored(); records < maxBatch || time.Since(begun) != 0 {
+			t.Errorf("%d stored after %s", records, time.Since(begun))
 		}
 		stop()
 		group.Wait()
@@ -208,7 +208,7 @@ func TestRecorderOutlivesAPanic(t *testing.T) {
 		cancel()
 		running.Wait()
 		var kept []string
-		for _, e := range s.entries {
+		for _, e := range s.records {
 			kept = append(kept, e.RequestID)
 		}
 		if got := strings.Join(kept, " "); got != "a b c d" {
@@ -268,7 +268,7 @@ func (r *Recorder) discard(_ context.Context, observations []*Observation) {
 func BenchmarkRecord(b *testing.B) {
 	r := &Recorder{Options: Options{Rule: func(string) Rule { return Rule{} }}}
 	r.queue = batch.NewQueue(batch.Options{Size: 1, Most: 1}, r.discard)
-	r.entries, _ = metricnoop.NewMeterProvider().Meter("").Int64Counter("x")
+	r.outcomes, _ = metricnoop.NewMeterProvider().Meter("").Int64Counter("x")
 	a := recordOf("x", `{}`)
 	for b.Loop() {
 		r.Record(b.Context(), a)

@@ -19,7 +19,7 @@ import (
 // ErrNotFound is the error of a request that was not recorded, is no longer kept, or belongs to another organization.
 var ErrNotFound = errors.New("no such trace")
 
-// ErrRefused is the error of an entry that the store can never take.
+// ErrRefused is the error of a record that the store can never take.
 var ErrRefused = errors.New("the store refuses the trace")
 
 // Kinds of a parent.
@@ -44,49 +44,75 @@ type Attempt struct {
 	DurationMs   float64 `json:"duration_ms"`
 }
 
-// Record is one request without its content. Empty fields were not given, or don't apply.
+// Record is one request. Empty fields were not given, or don't apply. It is stored as this JSON.
 type Record struct {
-	ID                                         uuid.UUID
-	RequestID, Organization, Run, Key, Service string
-	Operation, Status                          string
-	Stream                                     bool
-	Parent, ParentKind, W3CTrace               string
-	RequestedModel, RequestedProvider          string
-	RequestedGoal                              string
-	Provider, Model, Credential, Fingerprint   string
-	Route, PolicyVersion, PriceVersion         string
-	Classification, ApprovalRef                string
-	CacheHit, Substituted                      bool
-	Billed                                     bool
-	Prompt, Completion                         int64
-	Cost                                       price.Pico
-	Estimated                                  bool
-	Error, ErrorClass                          string
-	HTTPStatus                                 int
-	Attempts                                   []Attempt
-	Messages, Tools                            int
-	RequestBytes, ResponseBytes                int
-	RequestDigest, ResponseDigest              []byte
-	StartedAt                                  time.Time
-	FirstTokenMs, DurationMs                   float64
-	ExpiresAt                                  time.Time
-	// Captured reports whether the request can be issued again. It is set only in records read from the store.
-	Captured bool
+	ID                uuid.UUID  `json:"id"`
+	RequestID         string     `json:"request_id"`
+	Organization      string     `json:"organization"`
+	Run               string     `json:"run,omitzero"`
+	Key               string     `json:"key,omitzero"`
+	Service           string     `json:"service,omitzero"`
+	Operation         string     `json:"operation"`
+	Status            string     `json:"status"`
+	Stream            bool       `json:"stream,omitzero"`
+	Parent            string     `json:"parent,omitzero"`
+	ParentKind        string     `json:"parent_kind,omitzero"`
+	W3CTrace          string     `json:"w3c_trace,omitzero"`
+	RequestedModel    string     `json:"requested_model,omitzero"`
+	RequestedProvider string     `json:"requested_provider,omitzero"`
+	RequestedGoal     string     `json:"requested_goal,omitzero"`
+	Provider          string     `json:"provider,omitzero"`
+	Model             string     `json:"model,omitzero"`
+	Credential        string     `json:"credential,omitzero"`
+	Fingerprint       string     `json:"fingerprint,omitzero"`
+	Route             string     `json:"route,omitzero"`
+	PolicyVersion     string     `json:"policy_version,omitzero"`
+	PriceVersion      string     `json:"price_version,omitzero"`
+	Classification    string     `json:"classification,omitzero"`
+	ApprovalRef       string     `json:"approval_ref,omitzero"`
+	CacheHit          bool       `json:"cache_hit,omitzero"`
+	Substituted       bool       `json:"substituted,omitzero"`
+	Billed            bool       `json:"billed,omitzero"`
+	Prompt            int64      `json:"prompt,omitzero"`
+	Completion        int64      `json:"completion,omitzero"`
+	Cost              price.Pico `json:"cost,omitzero"`
+	Estimated         bool       `json:"estimated,omitzero"`
+	Error             string     `json:"error,omitzero"`
+	ErrorClass        string     `json:"error_class,omitzero"`
+	HTTPStatus        int        `json:"http_status,omitzero"`
+	Attempts          []Attempt  `json:"attempts,omitzero"`
+	Messages          int        `json:"messages,omitzero"`
+	Tools             int        `json:"tools,omitzero"`
+	RequestBytes      int        `json:"request_bytes,omitzero"`
+	ResponseBytes     int        `json:"response_bytes,omitzero"`
+	RequestDigest     []byte     `json:"request_digest,omitzero"`
+	ResponseDigest    []byte     `json:"response_digest,omitzero"`
+	StartedAt         time.Time  `json:"started_at"`
+	FirstTokenMs      float64    `json:"first_token_ms,omitzero"`
+	DurationMs        float64    `json:"duration_ms"`
+	ExpiresAt         time.Time  `json:"expires_at"`
+	// Content is nil where the request and the answer were not kept, or no longer are.
+	Content *Content `json:"content,omitzero"`
 }
+
+// Replayable reports whether the request can be issued again.
+func (r *Record) Replayable() bool { return r.Content != nil && r.Content.Replayable }
 
 // Content is the request and the answer of a record, sealed.
 type Content struct {
-	Key    string
-	Sealed []byte
+	// Key names the secret that it is sealed with.
+	Key string `json:"key"`
+	// Sealed is set in records that are to be stored; Store.Sealed reads it. It has Size bytes.
+	Sealed []byte `json:"-"`
+	Size   int    `json:"size"`
+	// Segment and Offset are its place in the store.
+	Segment uuid.UUID `json:"-"`
+	Offset  int       `json:"offset,omitzero"`
 	// Truncated reports whether something is missing, Replayable whether the request is whole.
-	Truncated, Replayable bool
-	CapturedAt, ExpiresAt time.Time
-}
-
-// Entry is a record, with its content if that is kept.
-type Entry struct {
-	Record
-	Content *Content
+	Truncated  bool      `json:"truncated,omitzero"`
+	Replayable bool      `json:"replayable,omitzero"`
+	CapturedAt time.Time `json:"captured_at"`
+	ExpiresAt  time.Time `json:"expires_at"`
 }
 
 // Packet is the sealed content: all that is needed to issue the request again.
@@ -99,43 +125,22 @@ type Packet struct {
 	Metadata          map[string]string
 }
 
-// Filter selects records; empty fields select all.
-type Filter struct {
-	Organization                                     string
-	Request, Run, Operation, Provider, Model, Status string
-	Since, Until                                     time.Time
-	// Before is the position of the last record of the previous page; zero for the first page.
-	Before Position
-	// Limit is the most records of the page, at least 1.
-	Limit int
-}
-
-// Position is the place of a record in a list.
-type Position struct {
-	StartedAt time.Time
-	ID        uuid.UUID
-}
-
-// Store keeps entries until they expire.
+// Store keeps records until they expire.
 type Store interface {
-	// Append stores all entries, or none. The error is ErrRefused where one of them can never be stored; after any other
-	// the call may be repeated.
-	Append(ctx context.Context, entries []Entry) error
+	// Append stores all records, or none; records that an earlier call has stored are not stored again. The error is
+	// ErrRefused where one of them can never be stored; after any other the call may be repeated.
+	Append(ctx context.Context, records []Record) error
 	// List returns a page, newest first.
 	List(ctx context.Context, f Filter, now time.Time) ([]Record, error)
-	// Get returns the latest record of a request id of an organization. The error is ErrNotFound where there is none.
-	Get(ctx context.Context, organization, request string, now time.Time) (Record, error)
 	// Latest returns the latest record of a request id of each organization, newest first, or only that of the
 	// organization that is named.
 	Latest(ctx context.Context, organization, request string, limit int, now time.Time) ([]Record, error)
-	// Sizes returns the size of each content in bytes, Contents the contents.
-	Sizes(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]int, error)
-	Contents(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]Content, error)
-	// Replays returns the ids of the requests that repeated one, newest first.
-	Replays(ctx context.Context, organization, request string, limit int, now time.Time) ([]string, error)
-	// Drop deletes at most limit expired records, and returns their number.
+	// Sealed returns the contents of records that have one, by the records' ids.
+	Sealed(ctx context.Context, records []Record) (map[uuid.UUID][]byte, error)
+	// Drop deletes what has expired, in at most limit rows of the store, and returns the number of rows.
 	Drop(ctx context.Context, now time.Time, limit int) (int, error)
-	// Erase deletes at most limit contents of an organization that were captured until a time, and returns their number.
+	// Erase deletes the contents of an organization's requests that began until a time, in at most limit rows of the
+	// store, and returns the number of rows.
 	Erase(ctx context.Context, organization string, until time.Time, limit int) (int, error)
 }
 

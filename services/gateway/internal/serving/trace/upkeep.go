@@ -10,8 +10,8 @@ import (
 const (
 	// upkeepEvery is how often expired records are deleted. They are no longer served before that.
 	upkeepEvery = time.Minute
-	// dropBatch is the number of records that one statement deletes, and dropTime bounds it.
-	dropBatch = 1000
+	// dropBatch is the number of rows that one statement deletes, each of up to a few MB, and dropTime bounds it.
+	dropBatch = 100
 	dropTime  = 10 * time.Second
 )
 
