@@ -13,7 +13,8 @@ PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
 SERVICES := $(filter services/%,$(MODULES))
 GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html services/edge/internal/site/documents deploy/examples/start
-DEV := $(BIN)/dev
+# PREBUILT names a folder with the programs of a release, which are run instead of built ones.
+DEV := $(if $(PREBUILT),$(abspath $(PREBUILT)),$(BIN))/dev
 STORES := $(DEV) stores --
 
 .PHONY: help
@@ -29,14 +30,18 @@ help: ## list the targets
 run demo dev: export GOFLAGS := $(GOFLAGS) $(if $(CI),,-gcflags=all=-dwarf=false) -ldflags=-w
 
 run: dev ## build and start everything; prints the URLs and lines to try
-	@exec $(DEV) run
+	@exec $(DEV) run $(abspath $(PREBUILT))
 
 demo: dev ## run the main jobs against `make run` and show what came back
 	@exec $(DEV) demo
 
 dev:
+ifdef PREBUILT
+	@[ -x $(DEV) ] || { echo "$(PREBUILT) has no program dev: unpack all archives of a release there" >&2; exit 1; }
+else
 	@mkdir -p $(BIN) && { [ -x $(DEV) ] || echo "Building deploy/dev with the standard library (half a minute or so the first time); it builds and starts everything else"; }
 	@GOGC=$${GOGC:-400} go build -o $(DEV) ./deploy/dev
+endif
 
 ##@ Tools, pinned. The protoc plugins are pinned in .ci/tools/go.mod, beside the libraries whose protos they read.
 

@@ -12,7 +12,8 @@ import (
 )
 
 const help = `use
-  dev run               start everything and keep it running until Ctrl-C
+  dev run [DIR]         start everything and keep it running until Ctrl-C: programs of
+                        DIR, or built ones
   dev demo              run the main jobs against what "dev run" started
   dev stores -- CMD …   run CMD with a throwaway Postgres and Redis
                         (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)
@@ -52,7 +53,9 @@ func run(args []string) error {
 	}
 	switch command, rest := args[0], args[1:]; {
 	case command == "run" && len(rest) == 0:
-		return runStack(ctx)
+		return runStack(ctx, "")
+	case command == "run" && len(rest) == 1:
+		return runStack(ctx, rest[0])
 	case command == "demo" && len(rest) == 0:
 		return runDemo(ctx)
 	case command == "stores" && len(rest) > 1 && rest[0] == "--":

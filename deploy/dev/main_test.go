@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestUnknownCommandsGetHelp(t *testing.T) {
-	for _, args := range [][]string{nil, {"start"}, {"run", "now"}, {"demo", "x"}, {"stores"}, {"stores", "--"}, {"stores", "true"}, {"check"}, {"tests"}, {"tests", "--"}, {"tests", "go", "test"}, {"setup"}, {"setup", "--kubernetes"}, {"setup", "--kubernetes", "f"}, {"setup", "-x", "d"}, {"secret"}, {"secret", "d"}} {
+	for _, args := range [][]string{nil, {"start"}, {"run", "a", "b"}, {"demo", "x"}, {"stores"}, {"stores", "--"}, {"stores", "true"}, {"check"}, {"tests"}, {"tests", "--"}, {"tests", "go", "test"}, {"setup"}, {"setup", "--kubernetes"}, {"setup", "--kubernetes", "f"}, {"setup", "-x", "d"}, {"secret"}, {"secret", "d"}} {
 		if err := run(args); !errors.Is(err, errHelp) {
 			t.Errorf("dev %q: %v", args, err)
 		}

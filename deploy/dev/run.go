@@ -29,13 +29,14 @@ func runDemo(ctx context.Context) error {
 
 var errStoreEnded = errors.New("stopped because a store ended; start it again with the same command, the data is kept")
 
-// runStack runs the stack until ctx ends, or a store does.
-func runStack(ctx context.Context) error {
+// runStack runs the stack until ctx ends, or a store does. Without a folder of programs it builds them.
+func runStack(ctx context.Context, programs string) error {
 	out := screen()
 	started := time.Now()
 	s, err := stack.Start(ctx, stack.Options{
 		Fixed:       true,
 		Durable:     true,
+		Bin:         programs,
 		DatabaseURL: os.Getenv("SWITCHYARD_DATABASE_URL"),
 		RedisURL:    os.Getenv("SWITCHYARD_REDIS_URL"),
 		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakePush, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},

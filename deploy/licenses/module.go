@@ -22,7 +22,7 @@ import (
 type module struct {
 	path, version, dir string
 	folders            map[string]bool // of the used packages
-	programs           []string        // which have it in them: names of services
+	programs           []string        // which have it in them
 	licences           []licence
 }
 
@@ -34,10 +34,13 @@ type licence struct {
 	percent float64  // how much of the text is a licence's
 }
 
-// services are those whose programs are shipped, for these systems.
+// shipped are the packages of the programs of a release, which are for these systems.
 var (
-	services = []string{"gateway", "webhook-egress", "notify", "edge"}
-	systems  = []string{"linux", "darwin"}
+	shipped = []string{
+		"./services/gateway/cmd/gateway", "./services/webhook-egress/cmd/webhook-egress", "./services/notify/cmd/notify", "./services/edge/cmd/edge",
+		"./deploy/dev", "./deploy/fakes",
+	}
+	systems = []string{"linux", "darwin"}
 )
 
 // workspace is all packages of the repository, with their tests under all tags.
@@ -53,14 +56,15 @@ func list(ctx context.Context) ([]*module, error) {
 		if _, err := collect(ctx, modules, system, workspace...); err != nil {
 			return nil, err
 		}
-		for _, service := range services {
-			linked, err := collect(ctx, modules, system, "./services/"+service+"/cmd/"+service)
+		for _, program := range shipped {
+			linked, err := collect(ctx, modules, system, program)
 			if err != nil {
 				return nil, err
 			}
+			name := filepath.Base(program)
 			for path := range linked {
-				if m := modules[path]; !slices.Contains(m.programs, service) {
-					m.programs = append(m.programs, service)
+				if m := modules[path]; !slices.Contains(m.programs, name) {
+					m.programs = append(m.programs, name)
 				}
 			}
 		}

@@ -53,14 +53,14 @@ const compilerGOGC = "GOGC=400"
 // build builds the programs of the stack from the working tree.
 func (s *Stack) build(ctx context.Context) error {
 	if s.options.Bin != "" {
-		return nil
+		return s.findPrograms()
 	}
 	program, err := exec.LookPath("go")
 	if err != nil {
 		return errors.New("the go command is not on PATH: install Go from https://go.dev/dl/")
 	}
 	begun := time.Now()
-	s.progress("Building %s (a minute or two the first time, seconds later)", s.programs())
+	s.progress("Building %s (a minute or two the first time, seconds later)", strings.Join(s.programs(), ", "))
 	// Profile-guided builds compile everything anew for each service. Images are built so; a stack that is started
 	// many times a day isn't.
 	args := append([]string{"build", "-pgo=off"}, s.options.BuildFlags...)
@@ -86,6 +86,16 @@ func (s *Stack) build(ctx context.Context) error {
 	return nil
 }
 
+// findPrograms returns an error if the folder of programs lacks one.
+func (s *Stack) findPrograms() error {
+	for _, name := range s.programs() {
+		if _, err := exec.LookPath(filepath.Join(s.bin, name)); err != nil {
+			return fmt.Errorf("the program %s of %s: %w", name, s.bin, err)
+		}
+	}
+	return nil
+}
+
 // Build builds the services and the fakes of a tree into a folder, for tests that share them.
 func Build(ctx context.Context, tree, bin string) error {
 	args := []string{"build", "-pgo=off", "-trimpath", "-ldflags=-w", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
@@ -100,17 +110,16 @@ func Build(ctx context.Context, tree, bin string) error {
 	return nil
 }
 
-// programs returns the names of the programs to build, for people.
-func (s *Stack) programs() string {
+// programs returns the names of the programs.
+func (s *Stack) programs() []string {
 	var names []string
 	for _, service := range Services {
 		names = append(names, string(service))
 	}
 	if len(s.options.Fakes) > 0 {
-		names = append(names, "the "+Fakes)
+		names = append(names, Fakes)
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+	return names
 }
 
 // provision creates every service's role and schema and writes the URLs of the stores.
