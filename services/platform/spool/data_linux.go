@@ -1,0 +1,28 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncData returns when the data of a file is on disk, with what is needed to read it: its size, but not the time of the
+// last write (fdatasync, POSIX.1-2024).
+func syncData(file *os.File) error {
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := conn.Control(func(fd uintptr) {
+		for failed = unix.EINTR; errors.Is(failed, unix.EINTR); {
+			failed = unix.Fdatasync(int(fd))
+		}
+	}); err != nil {
+		return fmt.Errorf("%w: %w", fs.ErrClosed, err) // Control fails for no other reason.
+	}
+	return failed
+}
