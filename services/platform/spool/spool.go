@@ -138,22 +138,30 @@ func lock(dir string) (*os.File, error) {
 func (s *Spool) extend() error {
 	s.lastNumber++
 	name := filepath.Join(s.dir, fmt.Sprintf("%08d%s", s.lastNumber, suffix))
-	next, err := s.spare, error(nil)
-	if s.spare = nil; next != nil {
-		err = os.Rename(next.path, name)
-	} else {
-		next = new(segment)
-		next.file, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	}
+	next, err := s.segmentAt(name)
 	if err != nil {
 		return fmt.Errorf("spool segment: %w", err)
 	}
 	if err := s.folder.Sync(); err != nil {
 		return errors.Join(fmt.Errorf("spool segment: %w", err), next.file.Close())
 	}
-	next.path, next.base = name, s.tail
+	next.base = s.tail
 	s.segments = append(s.segments, next)
 	return nil
+}
+
+// segmentAt returns an empty segment with a name: the spare one, or a new file.
+func (s *Spool) segmentAt(path string) (*segment, error) {
+	if spare := s.spare; spare != nil {
+		s.spare = nil
+		if err := os.Rename(spare.path, path); err != nil {
+			return nil, errors.Join(err, spare.file.Close())
+		}
+		spare.path = path
+		return spare, nil
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	return &segment{file: file, path: path}, err
 }
 
 // Append writes the records in one piece, so that they survive the end of the process; after Sync they survive a power

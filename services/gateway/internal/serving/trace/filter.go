@@ -73,13 +73,10 @@ func (f *Filter) example() Record {
 
 // matches reports whether the filter selects a record.
 func (f *Filter) matches(r *Record) bool {
-	for _, want := range [...]struct{ name, of string }{
-		{f.Organization, r.Organization}, {f.Request, r.RequestID}, {f.Run, r.Run}, {f.Operation, r.Operation},
-		{f.Provider, r.Provider}, {f.Model, r.Model}, {f.Status, r.Status}, {f.ReplayOf, r.replayed()},
-	} {
-		if want.name != "" && want.name != want.of {
-			return false
-		}
+	same := func(want, got string) bool { return want == "" || want == got }
+	if !same(f.Organization, r.Organization) || !same(f.Request, r.RequestID) || !same(f.Run, r.Run) || !same(f.ReplayOf, r.replayed()) ||
+		!same(f.Operation, r.Operation) || !same(f.Provider, r.Provider) || !same(f.Model, r.Model) || !same(f.Status, r.Status) {
+		return false
 	}
 	return (f.Since.IsZero() || !r.StartedAt.Before(f.Since)) && (f.Until.IsZero() || r.StartedAt.Before(f.Until)) &&
 		(f.Before.StartedAt.IsZero() || newest(&Record{StartedAt: f.Before.StartedAt, ID: f.Before.ID}, r) < 0)
