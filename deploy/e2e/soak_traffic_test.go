@@ -24,7 +24,7 @@ type outcome int
 const (
 	succeeded outcome = iota // a whole answer with 2xx
 	refused                  // a whole answer that refuses
-	unknown                  // the answer broke off or never came
+	unknown                  // the answer broke off or never came, or the edge got none from the service
 )
 
 // completionCall is a completion that a customer asked for.
@@ -198,7 +198,7 @@ func (c *tally) note(a answer, err error) outcome {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return refused // the request was never sent
-	case err != nil:
+	case err != nil, a.status == http.StatusBadGateway: // The service may have been killed after it made the call.
 		c.unknown.Add(1)
 		return unknown
 	case a.status/100 == 2:
