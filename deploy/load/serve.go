@@ -16,6 +16,8 @@ import (
 	"switchyard.dev/deploy/dev/process"
 	"switchyard.dev/deploy/fakes/plain"
 	"switchyard.dev/deploy/load/relay"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/callcount"
 )
 
 // serve runs the provider or the relay in its own process, so that its CPU time can be measured separately.
@@ -36,7 +38,7 @@ func serve(ctx context.Context, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	handler := plain.New(config)
+	handler := counted(plain.New(config))
 	switch {
 	case *receive:
 		handler = &plain.Receiver{Delay: config.Delay}
@@ -64,6 +66,17 @@ func serve(ctx context.Context, args []string) error {
 		return err
 	}
 	return nil
+}
+
+// counted returns a handler that confirms counts as a service does, since the edge logs an error for each call that it
+// has no receipt of.
+func counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(caller.HeaderCountMetric) != "" {
+			w.Header().Set(callcount.HeaderCounted, "1")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // helper is a serving process that load started.
