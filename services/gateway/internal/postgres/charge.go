@@ -39,9 +39,13 @@ func (l *Ledger) charges(ctx context.Context, f ledger.Filter, after feed.Positi
 	if after, err = l.start(ctx, f, after); err != nil {
 		return ledger.ChargePage{}, err
 	}
+	end, err := l.end(ctx, f)
+	if err != nil {
+		return ledger.ChargePage{}, err
+	}
 	rows, err := dbsql.New(l.pool).ListCharges(ctx, dbsql.ListChargesParams{
-		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row, OrganizationID: f.Organization,
-		Since: optionalTime(f.Since), Until: optionalTime(f.Until), PageSize: int32(limit),
+		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row, BeforeTxid: end,
+		OrganizationID: f.Organization, Since: optionalTime(f.Since), Until: optionalTime(f.Until), PageSize: int32(limit),
 	})
 	if err != nil {
 		return ledger.ChargePage{}, err
@@ -92,44 +96,60 @@ func (l *Ledger) start(ctx context.Context, f ledger.Filter, after feed.Position
 	if err != nil {
 		return feed.Position{}, err
 	}
-	if after, err = l.before(ctx, f.Since, ended.Transaction); err != nil {
+	recorded, _, err := l.around(ctx, f.Since.Add(-early), ended.Transaction)
+	switch {
+	case err != nil:
 		return feed.Position{}, fmt.Errorf("find the first entry: %w", err)
+	case recorded == 0:
+		return feed.Position{}, nil
 	}
-	return after, nil
+	return feed.Position{Transaction: recorded, Row: math.MaxInt64}, nil
+}
+
+// end returns the transaction from which on the filter leaves out every entry, as a parameter of the lists.
+func (l *Ledger) end(ctx context.Context, f ledger.Filter) (string, error) {
+	end := uint64(math.MaxUint64)
+	if from := f.Until.Add(early); !f.Until.IsZero() && time.Since(from) > 0 {
+		ended, err := l.horizon(ctx, feed.Position{})
+		if err != nil {
+			return "", err
+		}
+		if _, end, err = l.around(ctx, from, ended.Transaction+1); err != nil {
+			return "", fmt.Errorf("find the last entry: %w", err)
+		}
+	}
+	return strconv.FormatUint(end, 10), nil
 }
 
 // early bounds how long before it got its number a transaction may have begun. Entries carry the time at which their
 // transaction began. No append takes this long.
 const early = time.Hour
 
-// before returns a position that precedes every entry recorded since a time. It bisects the transactions up to the last
-// one, because a filter alone would read the whole ledger up to there.
-func (l *Ledger) before(ctx context.Context, since time.Time, last uint64) (feed.Position, error) {
+// around returns a transaction that recorded before a time, or 0, and the next transaction that didn't, or last. Since
+// a transaction may begin early, all up to the former recorded before the time plus early, and all from the latter on
+// after the time minus early. It bisects the transactions, because a filter alone would read the whole ledger.
+func (l *Ledger) around(ctx context.Context, at time.Time, last uint64) (before, from uint64, err error) {
 	queries := dbsql.New(l.pool)
-	var skipped uint64 // a transaction that recorded before since, as did all below it
-	for end := last; end-skipped > 1; {
-		middle := skipped + (end-skipped)/2
+	for from = last; from-before > 1; {
+		middle := before + (from-before)/2
 		row, err := queries.RecordedFrom(ctx, strconv.FormatUint(middle, 10))
-		if errors.Is(err, pgx.ErrNoRows) || err == nil && !row.RecordedAt.Before(since.Add(-early)) {
-			end = middle
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !row.RecordedAt.Before(at) {
+			from = middle
 			continue
 		}
 		if err != nil {
-			return feed.Position{}, err
+			return 0, 0, err
 		}
 		found, err := strconv.ParseUint(row.Position, 10, 64)
 		if err != nil {
-			return feed.Position{}, fmt.Errorf("transaction id: %w", err)
+			return 0, 0, fmt.Errorf("transaction id: %w", err)
 		}
-		if found >= end {
-			break // No entry between middle and end: all below end were recorded before since.
+		if found >= from {
+			break // No entry is between middle and from: all below from were recorded before the time.
 		}
-		skipped = found
+		before = found
 	}
-	if skipped == 0 {
-		return feed.Position{}, nil
-	}
-	return feed.Position{Transaction: skipped, Row: math.MaxInt64}, nil
+	return before, from, nil
 }
 
 func charge(r *dbsql.ListChargesRow) (ledger.Charge, error) {

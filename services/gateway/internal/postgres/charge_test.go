@@ -104,18 +104,17 @@ func TestChargesBehindTheEnd(t *testing.T) {
 	}
 }
 
-// A reader that begins at a time gets all that was recorded from then on, and does not read what is older.
-func TestFeedsBeginAtATime(t *testing.T) {
+// everyTenMinutes returns a ledger in which an entry was recorded every ten minutes, the last one a minute before now.
+func everyTenMinutes(t *testing.T, entries int) (store *Ledger, now time.Time) {
+	t.Helper()
 	pool := testkit.Postgres(t, migrations.FS)
-	store := NewLedger(pool)
-	const entries = 40
+	store = NewLedger(pool)
 	for range entries {
 		if err := store.Append(t.Context(), []ledger.Entry{entry()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// One was recorded every ten minutes, the last a minute ago.
-	now := time.Now().UTC().Truncate(time.Second)
+	now = time.Now().UTC().Truncate(time.Second)
 	if _, err := pool.Exec(t.Context(), `UPDATE ledger_entry AS l SET recorded_at = $1::timestamptz - interval '1 minute' - (p.place - 1) * interval '10 minutes'
 		FROM (SELECT id, row_number() OVER (ORDER BY txid DESC, seq DESC) AS place FROM ledger_entry) AS p WHERE l.id = p.id`, now); err != nil {
 		t.Fatal(err)
@@ -127,6 +126,47 @@ func TestFeedsBeginAtATime(t *testing.T) {
 		}
 		return nil
 	})
+	return store, now
+}
+
+// A reader that ends at a time gets all that was recorded before, and does not read what is newer.
+func TestFeedsEndAtATime(t *testing.T) {
+	const entries = 40
+	store, now := everyTenMinutes(t, entries)
+	for name, tt := range map[string]struct {
+		until time.Duration // before now
+		want  int
+		most  int // entries that are looked at
+	}{
+		"the whole":         {30 * time.Second, entries, entries},
+		"without the last":  {5 * time.Minute, entries - 1, entries},
+		"half":              {20 * 10 * time.Minute, 20, 26},
+		"the first":         {(entries - 1) * 10 * time.Minute, 1, 7},
+		"a time to come":    {-24 * time.Hour, entries, entries},
+		"before the ledger": {24 * 365 * time.Hour, 0, 0},
+	} {
+		f := ledger.Filter{Until: now.Add(-tt.until)}
+		if got := allCharges(t, store, f, &feed.Position{}, 7); len(got) != tt.want {
+			t.Errorf("%s: %d charges, want %d", name, len(got), tt.want)
+		}
+		if got := follow(t, store, f, &feed.Position{}, 7); len(got) != tt.want {
+			t.Errorf("%s: %d records, want %d", name, len(got), tt.want)
+		}
+		end, err := store.end(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looked := testkit.Value[int](t, store.pool, "SELECT count(*) FROM ledger_entry WHERE txid < $1::text::xid8", end)
+		if looked > tt.most {
+			t.Errorf("%s: %d entries are looked at, want at most %d", name, looked, tt.most)
+		}
+	}
+}
+
+// A reader that begins at a time gets all that was recorded from then on, and does not read what is older.
+func TestFeedsBeginAtATime(t *testing.T) {
+	const entries = 40
+	store, now := everyTenMinutes(t, entries)
 	for name, tt := range map[string]struct {
 		since time.Duration // before now
 		want  int

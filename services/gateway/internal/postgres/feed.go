@@ -32,8 +32,12 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after feed.Position,
 	if err != nil {
 		return nil, fmt.Errorf("list ledger entries: %w", err)
 	}
+	end, err := l.end(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("list ledger entries: %w", err)
+	}
 	rows, err := dbsql.New(l.pool).ListEntries(ctx, dbsql.ListEntriesParams{
-		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row,
+		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row, BeforeTxid: end,
 		OrganizationID: f.Organization, RunID: f.Run, Provider: f.Provider, Model: f.Model,
 		Since: optionalTime(f.Since), Until: optionalTime(f.Until), PageSize: int32(limit),
 	})

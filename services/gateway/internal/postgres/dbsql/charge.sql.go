@@ -49,17 +49,18 @@ SELECT
     recorded_at
 FROM ledger_entry
 WHERE (txid, seq) > (cast($1::text AS xid8), $2::bigint)
-    AND txid < pg_snapshot_xmin(pg_current_snapshot())
-    AND ($3::text = '' OR organization_id = $3)
-    AND ($4::timestamptz IS NULL OR recorded_at >= $4)
-    AND ($5::timestamptz IS NULL OR recorded_at < $5)
+    AND txid < least(cast($3::text AS xid8), pg_snapshot_xmin(pg_current_snapshot()))
+    AND ($4::text = '' OR organization_id = $4)
+    AND ($5::timestamptz IS NULL OR recorded_at >= $5)
+    AND ($6::timestamptz IS NULL OR recorded_at < $6)
 ORDER BY ledger_entry.txid, ledger_entry.seq
-LIMIT $6::int
+LIMIT $7::int
 `
 
 type ListChargesParams struct {
 	AfterTxid      string
 	AfterSeq       int64
+	BeforeTxid     string
 	OrganizationID string
 	Since          pgtype.Timestamptz
 	Until          pgtype.Timestamptz
@@ -84,6 +85,7 @@ func (q *Queries) ListCharges(ctx context.Context, arg ListChargesParams) ([]Lis
 	rows, err := q.db.Query(ctx, listCharges,
 		arg.AfterTxid,
 		arg.AfterSeq,
+		arg.BeforeTxid,
 		arg.OrganizationID,
 		arg.Since,
 		arg.Until,

@@ -73,20 +73,21 @@ SELECT
     recorded_at
 FROM ledger_entry
 WHERE (txid, seq) > (cast($1::text AS xid8), $2::bigint)
-    AND txid < pg_snapshot_xmin(pg_current_snapshot())
-    AND ($3::text = '' OR organization_id = $3)
-    AND ($4::text = '' OR run_id = $4)
-    AND ($5::text = '' OR provider = $5)
-    AND ($6::text = '' OR model = $6)
-    AND ($7::timestamptz IS NULL OR recorded_at >= $7)
-    AND ($8::timestamptz IS NULL OR recorded_at < $8)
+    AND txid < least(cast($3::text AS xid8), pg_snapshot_xmin(pg_current_snapshot()))
+    AND ($4::text = '' OR organization_id = $4)
+    AND ($5::text = '' OR run_id = $5)
+    AND ($6::text = '' OR provider = $6)
+    AND ($7::text = '' OR model = $7)
+    AND ($8::timestamptz IS NULL OR recorded_at >= $8)
+    AND ($9::timestamptz IS NULL OR recorded_at < $9)
 ORDER BY ledger_entry.txid, ledger_entry.seq
-LIMIT $9::int
+LIMIT $10::int
 `
 
 type ListEntriesParams struct {
 	AfterTxid      string
 	AfterSeq       int64
+	BeforeTxid     string
 	OrganizationID string
 	RunID          string
 	Provider       string
@@ -149,6 +150,7 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 	rows, err := q.db.Query(ctx, listEntries,
 		arg.AfterTxid,
 		arg.AfterSeq,
+		arg.BeforeTxid,
 		arg.OrganizationID,
 		arg.RunID,
 		arg.Provider,

@@ -16,7 +16,7 @@ SELECT
     recorded_at
 FROM ledger_entry
 WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
-    AND txid < pg_snapshot_xmin(pg_current_snapshot())
+    AND txid < least(cast(@before_txid::text AS xid8), pg_snapshot_xmin(pg_current_snapshot()))
     AND (@organization_id::text = '' OR organization_id = @organization_id)
     AND (sqlc.narg('since')::timestamptz IS NULL OR recorded_at >= sqlc.narg('since'))
     AND (sqlc.narg('until')::timestamptz IS NULL OR recorded_at < sqlc.narg('until'))

@@ -48,7 +48,7 @@ SELECT
     recorded_at
 FROM ledger_entry
 WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
-    AND txid < pg_snapshot_xmin(pg_current_snapshot())
+    AND txid < least(cast(@before_txid::text AS xid8), pg_snapshot_xmin(pg_current_snapshot()))
     AND (@organization_id::text = '' OR organization_id = @organization_id)
     AND (@run_id::text = '' OR run_id = @run_id)
     AND (@provider::text = '' OR provider = @provider)
