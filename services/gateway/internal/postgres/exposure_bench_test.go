@@ -21,8 +21,8 @@ import (
 // some minutes.
 var ledgerRows = flag.Int("ledger-rows", 100_000, "rows of the ledger that BenchmarkRadius makes")
 
-// ledgerChunk is how many rows are inserted in one transaction.
-const ledgerChunk = 100_000
+// ledgerChunk is how many rows are inserted in one transaction, which is aggregated as a whole.
+const ledgerChunk = 5_000
 
 // makeLedger fills a ledger with calls of 90 days: 4 providers whose fleet keys
 // change every 30 days, 2,000 organizations of which few make most calls and every

@@ -68,7 +68,7 @@ func (l *Ledger) Count(ctx context.Context, counts []callcount.Count) error {
 
 // copy commits entries together, in halves if some are stored already.
 func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
-	err := copyEntries(ctx, l.pool, entries)
+	err := l.add(ctx, entries)
 	switch {
 	case !pgdb.IsUniqueViolation(err, "ledger_entry_pkey"):
 		return err
@@ -80,6 +80,23 @@ func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
 		return err
 	}
 	return l.copy(ctx, entries[half:])
+}
+
+// add commits entries, of which none may be stored already, with their counts.
+func (l *Ledger) add(ctx context.Context, entries []ledger.Entry) error {
+	if len(entries) == 0 {
+		return copyEntries(ctx, l.pool, entries)
+	}
+	counts, err := countEntries(entries)
+	if err != nil {
+		return err
+	}
+	return pgdb.InTx(ctx, l.pool, func(tx pgx.Tx) error {
+		if err := copyEntries(ctx, tx, entries); err != nil {
+			return err
+		}
+		return counts.add(ctx, tx)
+	})
 }
 
 // classify treats every failure as temporary, except those of the data: a row is given up only if it can never be
@@ -99,7 +116,7 @@ type copier interface {
 	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
 }
 
-// copyEntries adds entries, of which none may be stored already.
+// copyEntries adds entries, of which none may be stored already. The caller adds their counts.
 func copyEntries(ctx context.Context, to copier, entries []ledger.Entry) error {
 	columns := slices.Clip(entryColumns)
 	withReport := slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.Reported != nil })
@@ -147,7 +164,7 @@ var entryColumns = func() []string {
 		"id", "request_id", "organization_id", "key_id", "key_origin", "user_id", "tags", "service", "run_id", "operation", "requested_provider",
 		"requested_model", "requested_goal", "provider", "model", "credential", "credential_fingerprint",
 		"substituted", "cache_hit", "attempts", "usage_state", "cost_pico_usd", "price_version", "outcome",
-		"started_at", "ended_at",
+		"started_at", "ended_at", "counted",
 	}
 	for _, b := range provider.Buckets() {
 		columns = append(columns, b.Column())
@@ -162,7 +179,7 @@ func entryRow(e *ledger.Entry) []any {
 		e.ID, e.RequestID, e.Organization, e.Key, e.KeyOrigin, e.User, tagsJSON(e.Tags), e.Service, e.Run, e.Operation, e.RequestedProvider,
 		e.RequestedModel, e.RequestedGoal, e.Provider, e.Model, e.Credential, e.Fingerprint,
 		e.Substituted, e.CacheHit, int16(e.Attempts), string(e.State), int64(e.Cost), e.PriceVersion, string(e.Outcome),
-		e.StartedAt, e.EndedAt,
+		e.StartedAt, e.EndedAt, true,
 	)
 	for _, b := range provider.Buckets() {
 		row = append(row, *b.Of(&e.Usage))

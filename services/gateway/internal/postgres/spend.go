@@ -29,6 +29,9 @@ func NewSpend(pool *pgxpool.Pool) *Spend { return &Spend{pool} }
 // Aggregate implements spend.Store.
 func (s *Spend) Aggregate(ctx context.Context, b spend.Bounds, limit int) (int, error) {
 	n, err := s.alone(ctx, func(q *dbsql.Queries, mark dbsql.LockSpendMarkRow) (int64, error) {
+		if err := q.DropSums(ctx); err != nil {
+			return 0, err
+		}
 		return q.FoldSpend(ctx, dbsql.FoldSpendParams{
 			AfterTxid: mark.Txid, AfterSeq: mark.Seq, Count: int32(limit), HoursSince: b.HoursSince, DaysSince: b.DaysSince,
 			HourGroups: int32(b.HourGroups), DayGroups: int32(b.DayGroups), MonthGroups: int32(b.MonthGroups),
@@ -71,7 +74,7 @@ func (s *Spend) alone(ctx context.Context, do func(*dbsql.Queries, dbsql.LockSpe
 		if err != nil {
 			return err
 		}
-		if err := q.PlanForSpend(ctx); err != nil {
+		if err := q.PlanForFolds(ctx); err != nil {
 			return err
 		}
 		n, err = do(q, mark)

@@ -86,8 +86,7 @@ func TestSpendModelsOfOldRollup(t *testing.T) {
 	}
 	pool := testkit.Pool(t, pgdb.Options{URL: dsn, MaxConns: 4, ApplicationName: t.Name()})
 	r := rand.New(rand.NewPCG(1, 7))
-	recordAt(t, pool, manyCalls(r, 200), within(r, 20*24*time.Hour))
-	aggregate(t, pool, roomy(), 100)
+	makeRollup(t, pool, "acme", spend.Bounds{HourGroups: 1, DayGroups: 2, MonthGroups: 3}) // This release can't write to that schema.
 	if _, err := pgdb.Migrate(t.Context(), dsn, migrations.FS, testkit.Logger(t)); err != nil {
 		t.Fatal(err)
 	}

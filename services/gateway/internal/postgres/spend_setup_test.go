@@ -40,18 +40,31 @@ func randomSpend(r *rand.Rand, organization string) ledger.Entry {
 	return e
 }
 
-// recordAt appends entries and sets the times of their recording, which are the transaction's otherwise.
+// recordAt appends entries and sets the times of their recording, which are the transaction's otherwise. Up to ten
+// entries are of one transaction, and recorded at the same time.
 func recordAt(tb testing.TB, pool *pgxpool.Pool, entries []ledger.Entry, at func() time.Time) {
 	tb.Helper()
-	if err := NewLedger(pool).Append(tb.Context(), entries); err != nil {
-		tb.Error(err)
-		return
-	}
-	for i := range entries {
-		if _, err := pool.Exec(tb.Context(), "UPDATE ledger_entry SET recorded_at = $2 WHERE id = $1", entries[i].ID, at()); err != nil {
+	for size := 1; len(entries) > 0; size = size%10 + 1 {
+		group := entries[:min(size, len(entries))]
+		entries = entries[len(group):]
+		if err := NewLedger(pool).Append(tb.Context(), group); err != nil {
+			tb.Error(err)
+			return
+		}
+		_, err := pool.Exec(tb.Context(), `WITH entries AS (UPDATE ledger_entry SET recorded_at = $2 WHERE id = ANY ($1) RETURNING txid)
+			UPDATE ledger_sum AS s SET recorded_at = $2 FROM (SELECT DISTINCT txid FROM entries) AS e WHERE s.txid = e.txid`, entryIDs(group), at())
+		if err != nil {
 			tb.Error(err)
 		}
 	}
+}
+
+func entryIDs(entries []ledger.Entry) []uuid.UUID {
+	all := make([]uuid.UUID, len(entries))
+	for i := range entries {
+		all[i] = entries[i].ID
+	}
+	return all
 }
 
 // within returns a function that returns moments before spendAt.

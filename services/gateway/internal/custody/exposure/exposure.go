@@ -69,7 +69,7 @@ func (r *Radius) Truncated() bool {
 type Store interface {
 	// Radius returns who used a credential, from one snapshot.
 	Radius(ctx context.Context, q Query) (Radius, error)
-	// Aggregate adds at most limit rows of the ledger to the sums, and returns how many. It returns 0 while another
-	// replica aggregates.
+	// Aggregate adds rows of the ledger to the sums, and returns how many: at least limit, unless fewer are left, and at
+	// most one transaction's rows more. It returns 0 while another replica aggregates.
 	Aggregate(ctx context.Context, limit int) (int, error)
 }

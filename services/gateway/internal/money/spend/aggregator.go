@@ -37,7 +37,7 @@ func BoundsAt(now time.Time) Bounds {
 }
 
 // Aggregator updates the sums, on one replica at a time. They are updated after the commits of the ledger, not in them:
-// hot rows would make replicas wait for each other, and rows of the previous release would be missed.
+// hot rows would make replicas wait for each other.
 type Aggregator struct {
 	store Store
 	log   *slog.Logger

@@ -27,18 +27,19 @@ WITH used AS (
         k.kind, CASE k.kind WHEN 1 THEN l.organization_id ELSE l.service END, l.credential = 'fleet', l.credential = 'byok', 1,
         CASE k.kind WHEN 2 THEN l.cost_pico_usd END, l.started_at, l.started_at
     FROM (
-        SELECT e.id, e.seq, e.txid, e.request_id, e.organization_id, e.key_id, e.service, e.run_id, e.operation, e.requested_provider, e.requested_model, e.requested_goal, e.provider, e.model, e.credential, e.credential_fingerprint, e.substituted, e.cache_hit, e.attempts, e.input_tokens, e.cache_read_tokens, e.cache_write_tokens, e.output_tokens, e.reasoning_tokens, e.images, e.usage_state, e.cost_pico_usd, e.price_version, e.outcome, e.started_at, e.ended_at, e.recorded_at, e.cache_write_long_tokens, e.image_input_tokens, e.audio_input_tokens, e.image_output_tokens, e.audio_output_tokens, e.characters, e.audio_seconds, e.searches, e.key_origin, e.user_id, e.tags, e.reported_usage, e.count_metric
+        SELECT e.organization_id, e.service, e.credential, e.credential_fingerprint, e.cost_pico_usd, e.started_at, e.cache_hit
         FROM (SELECT unnest($6::timestamptz[]) AS since, unnest($7::timestamptz[]) AS until) AS w
         CROSS JOIN LATERAL (
-            SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric FROM ledger_entry AS l
+            SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric, counted FROM ledger_entry AS l
             WHERE l.provider = $4 AND l.started_at >= w.since AND l.started_at < w.until
                 AND (l.txid, l.seq) <= (SELECT m.txid, m.seq FROM exposure_mark AS m)
             OFFSET 0
         ) AS e
         UNION ALL
         -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
-        SELECT tail.id, tail.seq, tail.txid, tail.request_id, tail.organization_id, tail.key_id, tail.service, tail.run_id, tail.operation, tail.requested_provider, tail.requested_model, tail.requested_goal, tail.provider, tail.model, tail.credential, tail.credential_fingerprint, tail.substituted, tail.cache_hit, tail.attempts, tail.input_tokens, tail.cache_read_tokens, tail.cache_write_tokens, tail.output_tokens, tail.reasoning_tokens, tail.images, tail.usage_state, tail.cost_pico_usd, tail.price_version, tail.outcome, tail.started_at, tail.ended_at, tail.recorded_at, tail.cache_write_long_tokens, tail.image_input_tokens, tail.audio_input_tokens, tail.image_output_tokens, tail.audio_output_tokens, tail.characters, tail.audio_seconds, tail.searches, tail.key_origin, tail.user_id, tail.tags, tail.reported_usage, tail.count_metric FROM (
-            SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric FROM ledger_entry AS e
+        SELECT tail.organization_id, tail.service, tail.credential, tail.credential_fingerprint, tail.cost_pico_usd, tail.started_at, tail.cache_hit
+        FROM (
+            SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric, counted FROM ledger_entry AS e
             WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
             ORDER BY e.txid, e.seq
             OFFSET 0
@@ -174,7 +175,7 @@ parts AS (
     SELECT e.organization_id, e.run_id, 1, e.started_at, e.started_at
     FROM (SELECT unnest($9::timestamptz[]) AS since, unnest($10::timestamptz[]) AS until) AS w
     CROSS JOIN LATERAL (
-        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric FROM ledger_entry AS l
+        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric, counted FROM ledger_entry AS l
         WHERE l.provider = $4 AND l.started_at >= w.since AND l.started_at < w.until
             AND ($5::text = '' OR l.credential_fingerprint = $5)
             AND NOT l.cache_hit
@@ -186,7 +187,7 @@ parts AS (
     SELECT l.organization_id, l.run_id, 1, l.started_at, l.started_at
     FROM (
         -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
-        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric FROM ledger_entry AS e
+        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric, counted FROM ledger_entry AS e
         WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
         ORDER BY e.txid, e.seq
         OFFSET 0
@@ -316,20 +317,29 @@ func (q *Queries) ExposedRuns(ctx context.Context, arg ExposedRunsParams) ([]Exp
 }
 
 const foldUse = `-- name: FoldUse :one
-WITH fresh AS MATERIALIZED (
+WITH next AS MATERIALIZED (
+    SELECT ledger_sum_until(cast($1::text AS xid8), $2::int) AS txid
+),
+fresh AS MATERIALIZED (
     SELECT
-        txid, seq, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd, started_at, cache_hit
-    FROM ledger_entry
-    WHERE (txid, seq) > (cast($1::text AS xid8), $2::bigint)
-        AND txid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY ledger_entry.txid, ledger_entry.seq
-    LIMIT $3::int
+        calls, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd, cache_hit,
+        first_started_at, last_started_at
+    FROM ledger_summed AS s
+    WHERE s.txid > cast($1 AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
+    UNION ALL
+    -- The rest of a transaction of which the release before has read a part.
+    SELECT
+        1::bigint, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd::numeric,
+        cache_hit, started_at, started_at
+    FROM ledger_entry AS e
+    WHERE e.txid = cast($1 AS xid8) AND e.seq > $3::bigint
 ),
 hourly AS MATERIALIZED (
     SELECT
         provider, credential_fingerprint, organization_id, service, run_id, credential,
-        date_bin(make_interval(hours => 1), started_at, '1970-01-01 00:00:00+00') AS hour,
-        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, min(started_at) AS first_used_at, max(started_at) AS last_used_at
+        date_bin(make_interval(hours => 1), first_started_at, '1970-01-01 00:00:00+00') AS hour,
+        sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd,
+        min(first_started_at) AS first_used_at, max(last_started_at) AS last_used_at
     FROM fresh
     WHERE NOT cache_hit
     GROUP BY provider, credential_fingerprint, organization_id, service, run_id, credential, hour
@@ -416,30 +426,31 @@ by_run_bucket AS (
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
 ),
 moved AS (
-    UPDATE exposure_mark SET txid = fresh.txid, seq = fresh.seq
-    FROM fresh
-    WHERE (fresh.txid, fresh.seq) = (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1)
+    -- The highest seq: nothing of the transaction is left.
+    UPDATE exposure_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
+    FROM next
+    WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)
 )
-SELECT count(*) FROM fresh
+SELECT coalesce(sum(calls), 0)::bigint AS calls FROM fresh
 `
 
 type FoldUseParams struct {
 	AfterTxid string
-	AfterSeq  int64
 	Count     int32
+	AfterSeq  int64
 }
 
-// FoldUse aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no
-// row can appear before the mark. An answer from the cache used no credential.
+// FoldUse aggregates the next transactions of the feed, from their sums (see ledger_summed). An answer from the cache
+// used no credential.
 // Equal calls of one hour are one row from here on: every span is a multiple of an hour.
 // One row for the credential, and one for its provider.
 // Runs that begin with these rows, or earlier than known before; the latter leave the bucket in which they were
 // counted.
 func (q *Queries) FoldUse(ctx context.Context, arg FoldUseParams) (int64, error) {
-	row := q.db.QueryRow(ctx, foldUse, arg.AfterTxid, arg.AfterSeq, arg.Count)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	row := q.db.QueryRow(ctx, foldUse, arg.AfterTxid, arg.Count, arg.AfterSeq)
+	var calls int64
+	err := row.Scan(&calls)
+	return calls, err
 }
 
 const lockUseMark = `-- name: LockUseMark :one

@@ -403,6 +403,78 @@ type LedgerEntry struct {
 	Tags                  []byte
 	ReportedUsage         []byte
 	CountMetric           string
+	Counted               bool
+}
+
+type LedgerSum struct {
+	Txid                  interface{}
+	RecordedAt            time.Time
+	Calls                 int64
+	Summed                bool
+	OrganizationID        string
+	Provider              string
+	Model                 string
+	KeyID                 string
+	KeyOrigin             string
+	UserID                string
+	Tags                  []byte
+	Service               string
+	RunID                 string
+	Credential            string
+	CredentialFingerprint string
+	CacheHit              bool
+	FirstStartedAt        time.Time
+	LastStartedAt         time.Time
+	CostPicoUsd           pgtype.Numeric
+	InputTokens           int64
+	CacheReadTokens       int64
+	CacheWriteTokens      int64
+	CacheWriteLongTokens  int64
+	ImageInputTokens      int64
+	AudioInputTokens      int64
+	OutputTokens          int64
+	ReasoningTokens       int64
+	ImageOutputTokens     int64
+	AudioOutputTokens     int64
+	Images                int64
+	Characters            int64
+	AudioSeconds          int64
+	Searches              int64
+}
+
+type LedgerSummed struct {
+	Txid                  interface{}
+	RecordedAt            time.Time
+	Calls                 int64
+	OrganizationID        string
+	Provider              string
+	Model                 string
+	KeyID                 string
+	KeyOrigin             string
+	UserID                string
+	Tags                  []byte
+	Service               string
+	RunID                 string
+	Credential            string
+	CredentialFingerprint string
+	CacheHit              bool
+	FirstStartedAt        time.Time
+	LastStartedAt         time.Time
+	CostPicoUsd           pgtype.Numeric
+	InputTokens           int64
+	CacheReadTokens       int64
+	CacheWriteTokens      int64
+	CacheWriteLongTokens  int64
+	ImageInputTokens      int64
+	AudioInputTokens      int64
+	OutputTokens          int64
+	ReasoningTokens       int64
+	ImageOutputTokens     int64
+	AudioOutputTokens     int64
+	Images                int64
+	Characters            int64
+	AudioSeconds          int64
+	Searches              int64
 }
 
 type ModelDeprecation struct {

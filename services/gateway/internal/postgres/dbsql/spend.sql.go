@@ -43,23 +43,32 @@ func (q *Queries) ExpireSpend(ctx context.Context, arg ExpireSpendParams) (int64
 }
 
 const foldSpend = `-- name: FoldSpend :one
-WITH fresh AS MATERIALIZED (
+WITH next AS MATERIALIZED (
+    SELECT ledger_sum_until(cast($1::text AS xid8), $2::int) AS txid
+),
+fresh AS MATERIALIZED (
     SELECT
-        txid, seq, organization_id, provider, model, key_id, user_id, tags, recorded_at, cost_pico_usd,
+        recorded_at, calls, organization_id, provider, model, key_id, user_id, tags, cost_pico_usd,
         input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
         audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
         characters, audio_seconds, searches
-    FROM ledger_entry
-    WHERE (txid, seq) > (cast($1::text AS xid8), $2::bigint)
-        AND txid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY ledger_entry.txid, ledger_entry.seq
-    LIMIT $3::int
+    FROM ledger_summed AS s
+    WHERE s.txid > cast($1 AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
+    UNION ALL
+    -- The rest of a transaction of which the release before has read a part.
+    SELECT
+        recorded_at, 1::bigint, organization_id, provider, model, key_id, user_id, tags, cost_pico_usd::numeric,
+        input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
+        audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
+        characters, audio_seconds, searches
+    FROM ledger_entry AS e
+    WHERE e.txid = cast($1 AS xid8) AND e.seq > $3::bigint
 ),
 hourly AS MATERIALIZED (
     SELECT
         organization_id, spend_group(provider, model, key_id, user_id, tags) AS group_id, provider, model, key_id, user_id, tags,
         date_trunc('hour', recorded_at, 'UTC') AS hour,
-        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
+        sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
         sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
         sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
         sum(image_input_tokens)::bigint AS image_input_tokens, sum(audio_input_tokens)::bigint AS audio_input_tokens,
@@ -181,17 +190,18 @@ added AS (
         searches = r.searches + excluded.searches
 ),
 moved AS (
-    UPDATE spend_mark SET txid = fresh.txid, seq = fresh.seq
-    FROM fresh
-    WHERE (fresh.txid, fresh.seq) = (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1)
+    -- The highest seq: nothing of the transaction is left.
+    UPDATE spend_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
+    FROM next
+    WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)
 )
-SELECT count(*) FROM fresh
+SELECT coalesce(sum(calls), 0)::bigint AS calls FROM fresh
 `
 
 type FoldSpendParams struct {
 	AfterTxid   string
-	AfterSeq    int64
 	Count       int32
+	AfterSeq    int64
 	DaysSince   time.Time
 	HoursSince  time.Time
 	HourGroups  int32
@@ -199,26 +209,26 @@ type FoldSpendParams struct {
 	MonthGroups int32
 }
 
-// FoldSpend aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no row
-// can appear before the mark. A group that a full bucket doesn't have yet is added to the bucket's rest. Rows from before
-// hours_since or days_since are added to no hour or day, because those have expired.
+// FoldSpend aggregates the next transactions of the feed, from their sums (see ledger_summed). A group that a full bucket
+// doesn't have yet is added to the bucket's rest. Rows from before hours_since or days_since are added to no hour or day,
+// because those have expired.
 // The sums of a step are bigint again, which the next one adds up faster than numeric.
 // Rows of one hour, as they are unless many wait, are added up already.
 // place numbers the groups that a bucket doesn't have yet.
 func (q *Queries) FoldSpend(ctx context.Context, arg FoldSpendParams) (int64, error) {
 	row := q.db.QueryRow(ctx, foldSpend,
 		arg.AfterTxid,
-		arg.AfterSeq,
 		arg.Count,
+		arg.AfterSeq,
 		arg.DaysSince,
 		arg.HoursSince,
 		arg.HourGroups,
 		arg.DayGroups,
 		arg.MonthGroups,
 	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var calls int64
+	err := row.Scan(&calls)
+	return calls, err
 }
 
 const listSpend = `-- name: ListSpend :many
@@ -248,7 +258,7 @@ WITH used AS NOT MATERIALIZED (
         tail.image_output_tokens, tail.audio_output_tokens, tail.images, tail.characters, tail.audio_seconds,
         tail.searches
     FROM (
-        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric FROM ledger_entry AS e
+        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags, reported_usage, count_metric, counted FROM ledger_entry AS e
         WHERE (e.txid, e.seq) > (SELECT p.txid, p.seq FROM spend_mark AS p)
         ORDER BY e.txid, e.seq
         OFFSET 0
@@ -531,6 +541,20 @@ func (q *Queries) LockSpendMark(ctx context.Context) (LockSpendMarkRow, error) {
 	var i LockSpendMarkRow
 	err := row.Scan(&i.Txid, &i.Seq)
 	return i, err
+}
+
+const planForFolds = `-- name: PlanForFolds :exec
+SELECT
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
+    set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true)
+`
+
+// PlanForFolds applies to the transaction. A statement that runs each second keeps its plan, because planning it takes
+// longer than reading the sums of a second.
+func (q *Queries) PlanForFolds(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planForFolds)
+	return err
 }
 
 const planForSpend = `-- name: PlanForSpend :exec

@@ -3,23 +3,32 @@
 SELECT txid::text AS txid, seq FROM exposure_mark FOR UPDATE SKIP LOCKED;
 
 -- name: FoldUse :one
--- FoldUse aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no
--- row can appear before the mark. An answer from the cache used no credential.
-WITH fresh AS MATERIALIZED (
+-- FoldUse aggregates the next transactions of the feed, from their sums (see ledger_summed). An answer from the cache
+-- used no credential.
+WITH next AS MATERIALIZED (
+    SELECT ledger_sum_until(cast(@after_txid::text AS xid8), @count::int) AS txid
+),
+fresh AS MATERIALIZED (
     SELECT
-        txid, seq, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd, started_at, cache_hit
-    FROM ledger_entry
-    WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
-        AND txid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY ledger_entry.txid, ledger_entry.seq
-    LIMIT @count::int
+        calls, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd, cache_hit,
+        first_started_at, last_started_at
+    FROM ledger_summed AS s
+    WHERE s.txid > cast(@after_txid AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
+    UNION ALL
+    -- The rest of a transaction of which the release before has read a part.
+    SELECT
+        1::bigint, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd::numeric,
+        cache_hit, started_at, started_at
+    FROM ledger_entry AS e
+    WHERE e.txid = cast(@after_txid AS xid8) AND e.seq > @after_seq::bigint
 ),
 -- Equal calls of one hour are one row from here on: every span is a multiple of an hour.
 hourly AS MATERIALIZED (
     SELECT
         provider, credential_fingerprint, organization_id, service, run_id, credential,
-        date_bin(make_interval(hours => 1), started_at, '1970-01-01 00:00:00+00') AS hour,
-        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, min(started_at) AS first_used_at, max(started_at) AS last_used_at
+        date_bin(make_interval(hours => 1), first_started_at, '1970-01-01 00:00:00+00') AS hour,
+        sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd,
+        min(first_started_at) AS first_used_at, max(last_started_at) AS last_used_at
     FROM fresh
     WHERE NOT cache_hit
     GROUP BY provider, credential_fingerprint, organization_id, service, run_id, credential, hour
@@ -109,11 +118,12 @@ by_run_bucket AS (
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
 ),
 moved AS (
-    UPDATE exposure_mark SET txid = fresh.txid, seq = fresh.seq
-    FROM fresh
-    WHERE (fresh.txid, fresh.seq) = (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1)
+    -- The highest seq: nothing of the transaction is left.
+    UPDATE exposure_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
+    FROM next
+    WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)
 )
-SELECT count(*) FROM fresh;
+SELECT coalesce(sum(calls), 0)::bigint AS calls FROM fresh;
 
 -- name: PlanForValues :exec
 -- PlanForValues applies to the transaction: the best plan depends on the window, and compiling it does not pay. The
@@ -143,7 +153,7 @@ WITH used AS (
         k.kind, CASE k.kind WHEN 1 THEN l.organization_id ELSE l.service END, l.credential = 'fleet', l.credential = 'byok', 1,
         CASE k.kind WHEN 2 THEN l.cost_pico_usd END, l.started_at, l.started_at
     FROM (
-        SELECT e.*
+        SELECT e.organization_id, e.service, e.credential, e.credential_fingerprint, e.cost_pico_usd, e.started_at, e.cache_hit
         FROM (SELECT unnest(@edge_from::timestamptz[]) AS since, unnest(@edge_until::timestamptz[]) AS until) AS w
         CROSS JOIN LATERAL (
             SELECT * FROM ledger_entry AS l
@@ -153,7 +163,8 @@ WITH used AS (
         ) AS e
         UNION ALL
         -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
-        SELECT tail.* FROM (
+        SELECT tail.organization_id, tail.service, tail.credential, tail.credential_fingerprint, tail.cost_pico_usd, tail.started_at, tail.cache_hit
+        FROM (
             SELECT * FROM ledger_entry AS e
             WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
             ORDER BY e.txid, e.seq

@@ -10,17 +10,22 @@ DELETE FROM key_budget WHERE seen_at < now() - interval '2 days';
 SELECT txid::text AS txid, seq FROM budget_mark FOR UPDATE SKIP LOCKED;
 
 -- name: CompareBudgets :one
--- CompareBudgets reads the next rows of the ledger's feed, compares the budgets that they count under with the thresholds
--- of their organizations, and records an event for every threshold that each has reached, so that what is recorded does
--- not depend on when it is compared. It compares with what is spent in the period of a row, up to now: rows that are
+-- CompareBudgets reads the next transactions of the ledger's feed, compares the budgets that they count under with the
+-- thresholds of their organizations, and records an event for every threshold that each has reached, so that what is
+-- recorded does not depend on when it is compared. It compares with what is spent in the period of a row, up to now: rows that are
 -- committed at the same time are read later, and see each other.
-WITH fresh AS MATERIALIZED (
-    SELECT txid, seq, organization_id, run_id, key_origin, recorded_at
-    FROM ledger_entry
-    WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
-        AND txid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY ledger_entry.txid, ledger_entry.seq
-    LIMIT @count::int
+WITH next AS MATERIALIZED (
+    SELECT ledger_sum_until(cast(@after_txid::text AS xid8), @count::int) AS txid
+),
+fresh AS MATERIALIZED (
+    SELECT calls, organization_id, run_id, key_origin, recorded_at
+    FROM ledger_summed AS s
+    WHERE s.txid > cast(@after_txid AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
+    UNION ALL
+    -- The rest of a transaction of which the release before has read a part.
+    SELECT 1::bigint, organization_id, run_id, key_origin, recorded_at
+    FROM ledger_entry AS e
+    WHERE e.txid = cast(@after_txid AS xid8) AND e.seq > @after_seq::bigint
 ),
 periods AS MATERIALIZED (
     SELECT DISTINCT 'organization' AS kind, f.organization_id, f.organization_id AS subject, o.budget_period AS period,
@@ -64,10 +69,12 @@ recorded AS MATERIALIZED (
     FROM reached
 ),
 moved AS (
-    UPDATE budget_mark SET txid = last.txid, seq = last.seq
-    FROM (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1) AS last
+    -- The highest seq: nothing of the transaction is left.
+    UPDATE budget_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
+    FROM next
+    WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)
 )
-SELECT (SELECT count(*) FROM fresh) AS compared, (SELECT count(*) FROM recorded) AS recorded;
+SELECT (SELECT coalesce(sum(calls), 0)::bigint FROM fresh) AS compared, (SELECT count(*) FROM recorded) AS recorded;
 
 -- name: SeeCircuits :exec
 -- SeeCircuits records that circuits are open, and an event for each that was not.

@@ -3,27 +3,36 @@
 SELECT txid::text AS txid, seq FROM spend_mark FOR UPDATE SKIP LOCKED;
 
 -- name: FoldSpend :one
--- FoldSpend aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no row
--- can appear before the mark. A group that a full bucket doesn't have yet is added to the bucket's rest. Rows from before
--- hours_since or days_since are added to no hour or day, because those have expired.
-WITH fresh AS MATERIALIZED (
+-- FoldSpend aggregates the next transactions of the feed, from their sums (see ledger_summed). A group that a full bucket
+-- doesn't have yet is added to the bucket's rest. Rows from before hours_since or days_since are added to no hour or day,
+-- because those have expired.
+WITH next AS MATERIALIZED (
+    SELECT ledger_sum_until(cast(@after_txid::text AS xid8), @count::int) AS txid
+),
+fresh AS MATERIALIZED (
     SELECT
-        txid, seq, organization_id, provider, model, key_id, user_id, tags, recorded_at, cost_pico_usd,
+        recorded_at, calls, organization_id, provider, model, key_id, user_id, tags, cost_pico_usd,
         input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
         audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
         characters, audio_seconds, searches
-    FROM ledger_entry
-    WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
-        AND txid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY ledger_entry.txid, ledger_entry.seq
-    LIMIT @count::int
+    FROM ledger_summed AS s
+    WHERE s.txid > cast(@after_txid AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
+    UNION ALL
+    -- The rest of a transaction of which the release before has read a part.
+    SELECT
+        recorded_at, 1::bigint, organization_id, provider, model, key_id, user_id, tags, cost_pico_usd::numeric,
+        input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
+        audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
+        characters, audio_seconds, searches
+    FROM ledger_entry AS e
+    WHERE e.txid = cast(@after_txid AS xid8) AND e.seq > @after_seq::bigint
 ),
 -- The sums of a step are bigint again, which the next one adds up faster than numeric.
 hourly AS MATERIALIZED (
     SELECT
         organization_id, spend_group(provider, model, key_id, user_id, tags) AS group_id, provider, model, key_id, user_id, tags,
         date_trunc('hour', recorded_at, 'UTC') AS hour,
-        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
+        sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
         sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
         sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
         sum(image_input_tokens)::bigint AS image_input_tokens, sum(audio_input_tokens)::bigint AS audio_input_tokens,
@@ -147,11 +156,12 @@ added AS (
         searches = r.searches + excluded.searches
 ),
 moved AS (
-    UPDATE spend_mark SET txid = fresh.txid, seq = fresh.seq
-    FROM fresh
-    WHERE (fresh.txid, fresh.seq) = (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1)
+    -- The highest seq: nothing of the transaction is left.
+    UPDATE spend_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
+    FROM next
+    WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)
 )
-SELECT count(*) FROM fresh;
+SELECT coalesce(sum(calls), 0)::bigint AS calls FROM fresh;
 
 -- name: SpendLag :one
 -- SpendLag returns the age in seconds of the oldest row of the ledger that isn't aggregated; 0 without one.
@@ -185,6 +195,14 @@ SELECT count(*) FROM old;
 -- estimates the rows beyond the mark at a third of the ledger, although they are its last second.
 SELECT
     set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
+    set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
+
+-- name: PlanForFolds :exec
+-- PlanForFolds applies to the transaction. A statement that runs each second keeps its plan, because planning it takes
+-- longer than reading the sums of a second.
+SELECT
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
 

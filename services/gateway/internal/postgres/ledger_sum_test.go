@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// alike returns n entries that differ only in their ids.
+func alike(n int) []ledger.Entry {
+	all := make([]ledger.Entry, n)
+	for i := range all {
+		all[i] = entry()
+		all[i].CacheHit, all[i].Cost, all[i].KeyOrigin, all[i].CountMetric = false, 1000, "key_1", "llm_calls"
+	}
+	return all
+}
+
+// asReleaseBefore appends entries as the release before this schema: one COPY without the newest column.
+func asReleaseBefore(t *testing.T, pool *pgxpool.Pool, entries []ledger.Entry) {
+	t.Helper()
+	var columns []string
+	var kept []int
+	for i, name := range entryColumns {
+		if name != "counted" {
+			columns, kept = append(columns, name), append(kept, i)
+		}
+	}
+	columns = append(columns, columnMetric)
+	rows := pgx.CopyFromSlice(len(entries), func(i int) ([]any, error) {
+		all, row := entryRow(&entries[i]), make([]any, 0, len(columns))
+		for _, k := range kept {
+			row = append(row, all[k])
+		}
+		return append(row, entries[i].CountMetric), nil
+	})
+	if _, err := pool.CopyFrom(t.Context(), pgx.Identifier{"ledger_entry"}, columns, rows); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counted returns what is counted of entries, apart from the positions in feeds.
+func counted(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
+	return testkit.Value[string](t, pool, `SELECT concat_ws(E'\n',
+		(SELECT string_agg(concat_ws(' ', organization_id, day, calls, cost_pico_usd), ', ') FROM spend_day),
+		(SELECT string_agg(concat_ws(' ', organization_id, run_id, calls, cost_pico_usd, first_at, last_at), ', ') FROM spend_run),
+		(SELECT string_agg(concat_ws(' ', organization_id, key_origin, day, calls, cost_pico_usd), ', ') FROM spend_key),
+		(SELECT string_agg(concat_ws(' ', organization_id, key_id, metric, minute, user_id, tags, calls), ', ') FROM call_count))`)
+}
+
+// An entry counts alike and once, whichever release writes it.
+func TestReleasesCountAlike(t *testing.T) {
+	before, now := testkit.Postgres(t, migrations.FS), testkit.Postgres(t, migrations.FS)
+	all := alike(20)
+	asReleaseBefore(t, before, all)
+	for range 2 {
+		if err := NewLedger(now).Append(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, got := counted(t, before), counted(t, now); got != want {
+		t.Errorf("this release counts\n%s\nwant, as the release before,\n%s", got, want)
+	}
+}
+
+// Entries that have much in common are summed; others, and counts that sums can't hold, are read themselves.
+func TestSums(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(i int, e *ledger.Entry)
+		want   string
+	}{
+		"alike":           {func(int, *ledger.Entry) {}, "20 true"},
+		"two runs":        {func(i int, e *ledger.Entry) { e.Run = fmt.Sprint(i % 2) }, "10 true, 10 true"},
+		"all different":   {func(i int, e *ledger.Entry) { e.Run = fmt.Sprint(i) }, "20 false"},
+		"an absurd count": {func(_ int, e *ledger.Entry) { e.Usage.Input = 1 << 62 }, "20 false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := testkit.Postgres(t, migrations.FS)
+			all := alike(20)
+			for i := range all {
+				tt.change(i, &all[i])
+			}
+			if err := NewLedger(pool).Append(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+			got := testkit.Value[string](t, pool, "SELECT string_agg(calls || ' ' || summed, ', ') FROM ledger_sum")
+			if got != tt.want {
+				t.Errorf("sums of %s calls, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A replica of the release before may have aggregated a part of a transaction. The rest is added once, summed or not,
+// and the sums are dropped later.
+func TestRestOfATransaction(t *testing.T) {
+	for name, write := range map[string]func(*testing.T, *pgxpool.Pool){
+		"summed": func(t *testing.T, pool *pgxpool.Pool) {
+			if err := NewLedger(pool).Append(t.Context(), alike(20)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"by the release before": func(t *testing.T, pool *pgxpool.Pool) { asReleaseBefore(t, pool, alike(20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := testkit.Postgres(t, migrations.FS)
+			write(t, pool)
+			testkit.Exec(t, pool, `UPDATE spend_mark AS m SET txid = e.txid, seq = e.seq
+				FROM (SELECT txid, seq FROM ledger_entry ORDER BY seq LIMIT 1 OFFSET 6) AS e`)
+			aggregate(t, pool, roomy(), 10)
+			if n := testkit.Value[int](t, pool, "SELECT sum(calls)::int FROM spend_rollup WHERE span = 'hour'"); n != 13 {
+				t.Errorf("%d calls are added after the first 7, want 13", n)
+			}
+			foldAll(t, NewExposure(pool), 20)
+			for range 2 { // The last sums stay until others have been read.
+				if err := NewLedger(pool).Append(t.Context(), alike(2)); err != nil {
+					t.Fatal(err)
+				}
+				aggregate(t, pool, roomy(), 10)
+				foldAll(t, NewExposure(pool), 2)
+				compareAll(t, pool)
+			}
+			aggregate(t, pool, roomy(), 10)
+			if _, err := NewSpend(pool).Aggregate(t.Context(), roomy(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if n := testkit.Value[int](t, pool, "SELECT count(*) FROM ledger_sum"); n != 1 {
+				t.Errorf("%d sums are left, want those of the last transaction", n)
+			}
+		})
+	}
+}
+
+// compareAll compares budgets up to the last entry.
+func compareAll(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	testkit.Wait(t, "the comparison of budgets", func() error {
+		if _, err := NewHouseEvents(pool).Compare(t.Context(), 100); err != nil {
+			return err
+		}
+		if testkit.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM ledger_entry
+			WHERE (txid, seq) > (SELECT m.txid, m.seq FROM budget_mark AS m))`) {
+			return errNotYet
+		}
+		return nil
+	})
+}
