@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -135,6 +136,27 @@ func TestRestOfATransaction(t *testing.T) {
 				t.Errorf("%d sums are left, want those of the last transaction", n)
 			}
 		})
+	}
+}
+
+// Entries that were not aggregated when the sums came are aggregated after the migration, and once.
+func TestSumsOfOldEntries(t *testing.T) {
+	pool, dsn := migratedBefore(t, "00146")
+	for range 3 {
+		asReleaseBefore(t, pool, alike(20))
+	}
+	testkit.Exec(t, pool, `UPDATE spend_mark AS m SET txid = e.txid, seq = e.seq
+		FROM (SELECT txid, seq FROM ledger_entry ORDER BY seq LIMIT 1 OFFSET 26) AS e`)
+	if _, err := pgdb.Migrate(t.Context(), dsn, migrations.FS, testkit.Logger(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewLedger(pool).Append(t.Context(), alike(20)); err != nil {
+		t.Fatal(err)
+	}
+	aggregate(t, pool, roomy(), 10)
+	foldAll(t, NewExposure(pool), 80)
+	if n := testkit.Value[int](t, pool, "SELECT sum(calls)::int FROM spend_rollup WHERE span = 'hour'"); n != 53 {
+		t.Errorf("%d calls are added after the first 27, want 53", n)
 	}
 }
 

@@ -64,9 +64,10 @@ func TestSpendModelsFollowRollup(t *testing.T) {
 	modelsEqualRollup(t, pool, "after expiry")
 }
 
-// A database that has aggregated already gets its sums by model from the migration.
-func TestSpendModelsOfOldRollup(t *testing.T) {
-	dsn := testkit.PostgresURL(t, nil)
+// migratedBefore returns a database with the migrations before one, and its URL.
+func migratedBefore(t *testing.T, first string) (pool *pgxpool.Pool, dsn string) {
+	t.Helper()
+	dsn = testkit.PostgresURL(t, nil)
 	older := fstest.MapFS{}
 	files, err := fs.Glob(migrations.FS, "*.sql")
 	if err != nil {
@@ -77,14 +78,20 @@ func TestSpendModelsOfOldRollup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name < "00122" {
+		if name < first {
 			older[name] = &fstest.MapFile{Data: text}
 		}
 	}
 	if _, err := pgdb.Migrate(t.Context(), dsn, older, testkit.Logger(t)); err != nil {
 		t.Fatal(err)
 	}
-	pool := testkit.Pool(t, pgdb.Options{URL: dsn, MaxConns: 4, ApplicationName: t.Name()})
+	pool = testkit.Pool(t, pgdb.Options{URL: dsn, MaxConns: 4, ApplicationName: t.Name()})
+	return pool, dsn
+}
+
+// A database that has aggregated already gets its sums by model from the migration.
+func TestSpendModelsOfOldRollup(t *testing.T) {
+	pool, dsn := migratedBefore(t, "00122")
 	r := rand.New(rand.NewPCG(1, 7))
 	makeRollup(t, pool, "acme", spend.Bounds{HourGroups: 1, DayGroups: 2, MonthGroups: 3}) // This release can't write to that schema.
 	if _, err := pgdb.Migrate(t.Context(), dsn, migrations.FS, testkit.Logger(t)); err != nil {
