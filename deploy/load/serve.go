@@ -16,8 +16,6 @@ import (
 	"switchyard.dev/deploy/dev/process"
 	"switchyard.dev/deploy/fakes/plain"
 	"switchyard.dev/deploy/load/relay"
-	"switchyard.dev/services/platform/caller"
-	"switchyard.dev/services/platform/callcount"
 )
 
 // serve runs the provider or the relay in its own process, so that its CPU time can be measured separately.
@@ -72,8 +70,8 @@ func serve(ctx context.Context, args []string) error {
 // has no receipt of.
 func counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(caller.HeaderCountMetric) != "" {
-			w.Header().Set(callcount.HeaderCounted, "1")
+		if r.Header.Get("X-Count-Metric") != "" {
+			w.Header().Set("X-Counted", "1")
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -104,11 +104,15 @@ func TestSums(t *testing.T) {
 func TestRestOfATransaction(t *testing.T) {
 	for name, write := range map[string]func(*testing.T, *pgxpool.Pool){
 		"summed": func(t *testing.T, pool *pgxpool.Pool) {
+			t.Helper()
 			if err := NewLedger(pool).Append(t.Context(), alike(20)); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"by the release before": func(t *testing.T, pool *pgxpool.Pool) { asReleaseBefore(t, pool, alike(20)) },
+		"by the release before": func(t *testing.T, pool *pgxpool.Pool) {
+			t.Helper()
+			asReleaseBefore(t, pool, alike(20))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := testkit.Postgres(t, migrations.FS)
