@@ -2,7 +2,6 @@ package spool
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -99,43 +98,38 @@ func (s *Spool) Drop(end int64) error {
 	s.head = max(s.head, min(end, s.tail))
 	var errs []error
 	for len(s.segments) > 1 && s.segments[0].end() <= s.head {
-		first := s.segments[0]
+		errs = append(errs, s.discard(s.segments[0]))
 		s.segments = s.segments[1:]
-		if s.spare == nil && first.fit() {
-			s.spare = first
-			errs = append(errs, first.empty())
-			continue
-		}
-		errs = append(errs, s.discard(first))
 	}
-	if last := s.segments[len(s.segments)-1]; len(s.segments) == 1 && s.head == s.tail && last.fit() {
-		errs = append(errs, last.empty())
-		last.base = s.tail
+	if len(s.segments) == 1 && s.head == s.tail {
+		errs = append(errs, s.reuse(s.segments[0]))
 	}
 	return errors.Join(errs...)
 }
 
 // discard removes a segment, or moves a damaged one to the root for an operator to inspect.
 func (s *Spool) discard(g *segment) error {
+	base := filepath.Base(g.file.Name())
+	path := filepath.Join(s.dir, base)
 	var err error
 	if g.damaged {
-		aside := filepath.Base(s.dir) + "-" + filepath.Base(g.path) + suffixDamaged
-		err = os.Rename(g.path, filepath.Join(s.root, aside))
-	} else if err = os.Remove(g.path); errors.Is(err, os.ErrNotExist) {
+		aside := filepath.Base(s.dir) + "-" + base + suffixDamaged
+		err = os.Rename(path, filepath.Join(s.root, aside))
+	} else if err = os.Remove(path); errors.Is(err, os.ErrNotExist) {
 		err = nil // The folder was emptied by another process.
 	}
 	return errors.Join(err, g.file.Close())
 }
 
-// fit reports whether a dropped segment is worth using again.
-func (g *segment) fit() bool { return !g.damaged && g.size >= reuseSize }
-
-// empty ends a segment at its beginning, so that a restart reads few records again. The file keeps its size.
-func (g *segment) empty() error {
-	g.size = 0
-	if _, err := g.file.WriteAt([]byte{ending}, 0); err != nil {
+// reuse empties the only remaining segment, so that a restart reads few records again.
+func (s *Spool) reuse(g *segment) error {
+	if g.damaged || g.size < reuseSize {
+		return nil
+	}
+	if err := g.file.Truncate(0); err != nil {
 		return fmt.Errorf("empty spool: %w", err)
 	}
+	g.base, g.size = s.tail, 0
 	return nil
 }
 
@@ -175,47 +169,26 @@ func adopt(root, dir string) (*Spool, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	for _, entry := range entries { // sorted by name, and so in order
-		path := filepath.Join(dir, entry.Name())
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		file, err := os.OpenFile(filepath.Join(dir, entry.Name()), os.O_RDWR, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // Removed before the lock was taken.
 		}
-		var size int64
+		var info os.FileInfo
 		if err == nil {
-			size, err = sizeOf(file)
+			info, err = file.Stat()
 		}
 		if err != nil {
 			return nil, errors.Join(err, s.closeFiles())
 		}
-		s.segments = append(s.segments, &segment{file: file, path: path, base: s.tail, size: size})
-		s.tail += size
+		s.segments = append(s.segments, &segment{file: file, base: s.tail, size: info.Size()})
+		s.tail += info.Size()
 	}
 	return s, nil
-}
-
-// sizeOf returns the size of a file up to its ending.
-func sizeOf(file *os.File) (size int64, err error) {
-	text := make([]byte, 64<<10)
-	for {
-		n, err := file.ReadAt(text, size)
-		if at := bytes.IndexByte(text[:n], ending); at >= 0 {
-			return size + int64(at), nil
-		}
-		if size += int64(n); errors.Is(err, io.EOF) {
-			return size, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
 }
 
 // closeFiles closes all files and removes nothing.
 func (s *Spool) closeFiles() error {
 	errs := []error{s.folder.Close()}
-	if s.spare != nil {
-		errs = append(errs, s.spare.file.Close())
-	}
 	for _, g := range s.segments {
 		errs = append(errs, g.file.Close())
 	}

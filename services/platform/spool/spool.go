@@ -5,7 +5,7 @@
 // alive, so that other processes can recognize the folders of dead ones (Orphans). Its segments hold one record per
 // line: the CRC-32 of the record as eight hex digits, a space, the record. A line cut off at the end was never
 // acknowledged and is skipped. A damaged line in the middle is skipped too, without affecting others, and its segment
-// is kept for inspection. A NUL ends a segment: what is behind it was dropped before the segment was used again.
+// is kept for inspection.
 //
 // Reading removes nothing: records that were read but not dropped are read again by the next process. A consumer must
 // tolerate repeated records.
@@ -27,7 +27,7 @@ import (
 const (
 	// segmentSize is the size at which a new segment begins. Disk space is freed one segment at a time.
 	segmentSize = 4 << 20
-	// reuseSize is the smallest size at which a fully dropped segment is used again.
+	// reuseSize is the smallest size at which a fully dropped segment is truncated.
 	reuseSize = 256 << 10
 
 	suffix        = ".spool"
@@ -44,7 +44,6 @@ type Spool struct {
 
 	mu         sync.Mutex
 	segments   []*segment // oldest first; Append writes to the last
-	spare      *segment   // a dropped one, to be used for the next; may be nil
 	lastNumber int
 	// Positions count the bytes ever appended. Everything before head was dropped; tail is the position after the last
 	// record.
@@ -58,7 +57,6 @@ type Spool struct {
 // segment is one file. Its first byte is at position base.
 type segment struct {
 	file       *os.File
-	path       string
 	base, size int64
 	damaged    bool
 }
@@ -133,35 +131,19 @@ func lock(dir string) (*os.File, error) {
 	return folder, nil
 }
 
-// extend begins a new segment, in the file of a dropped one if there is one: a sync that writes over a file needn't wait
-// for the file system's journal. The caller holds mu or has exclusive access.
+// extend begins a new segment. The caller holds mu or has exclusive access.
 func (s *Spool) extend() error {
 	s.lastNumber++
 	name := filepath.Join(s.dir, fmt.Sprintf("%08d%s", s.lastNumber, suffix))
-	next, err := s.segmentAt(name)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("spool segment: %w", err)
 	}
 	if err := s.folder.Sync(); err != nil {
-		return errors.Join(fmt.Errorf("spool segment: %w", err), next.file.Close())
+		return errors.Join(fmt.Errorf("spool segment: %w", err), file.Close())
 	}
-	next.base = s.tail
-	s.segments = append(s.segments, next)
+	s.segments = append(s.segments, &segment{file: file, base: s.tail})
 	return nil
-}
-
-// segmentAt returns an empty segment with a name: the spare one, or a new file.
-func (s *Spool) segmentAt(path string) (*segment, error) {
-	if spare := s.spare; spare != nil {
-		s.spare = nil
-		if err := os.Rename(spare.path, path); err != nil {
-			return nil, errors.Join(err, spare.file.Close())
-		}
-		spare.path = path
-		return spare, nil
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	return &segment{file: file, path: path}, err
 }
 
 // Append writes the records in one piece, so that they survive the end of the process; after Sync they survive a power
@@ -196,7 +178,7 @@ func (s *Spool) write(text []byte) (end int64, err error) {
 		}
 		last = s.segments[len(s.segments)-1]
 	}
-	if _, err := last.file.WriteAt(append(text, ending), last.size); err != nil {
+	if _, err := last.file.WriteAt(text, last.size); err != nil {
 		_ = last.file.Truncate(last.size) // Discard a partial line; if this fails, only that line is damaged.
 		return 0, fmt.Errorf("write spool: %w", err)
 	}
@@ -215,9 +197,6 @@ func encode(text []byte, records [][]byte) ([]byte, error) {
 	}
 	return text, nil
 }
-
-// ending is the byte behind the last line of a segment.
-const ending = 0
 
 const lineExtra = 10 // eight digits, a space and a line feed
 
@@ -250,9 +229,6 @@ func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	if s.spare != nil {
-		errs = append(errs, s.discard(s.spare))
-	}
 	for _, g := range s.segments {
 		if s.head == s.tail {
 			errs = append(errs, s.discard(g))
