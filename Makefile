@@ -13,7 +13,7 @@ PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
 SERVICES := $(filter services/%,$(MODULES))
 GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html services/edge/internal/site/documents deploy/examples/start
-# PREBUILT names a folder with the programs of a release, which are run instead of built ones.
+# PREBUILT is a folder of release programs to run instead of building them.
 DEV := $(if $(PREBUILT),$(abspath $(PREBUILT)),$(BIN))/dev
 STORES := $(DEV) stores --
 
@@ -37,7 +37,7 @@ demo: dev ## run the main jobs against `make run` and show what came back
 
 dev:
 ifdef PREBUILT
-	@[ -x $(DEV) ] || { echo "$(PREBUILT) has no program dev: unpack all archives of a release there" >&2; exit 1; }
+	@[ -x $(DEV) ] || { echo "$(PREBUILT) has no program dev: unpack the archives of a release for this platform there" >&2; exit 1; }
 else
 	@mkdir -p $(BIN) && { [ -x $(DEV) ] || echo "Building deploy/dev with the standard library (half a minute or so the first time); it builds and starts everything else"; }
 	@GOGC=$${GOGC:-400} go build -o $(DEV) ./deploy/dev

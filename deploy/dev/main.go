@@ -12,8 +12,8 @@ import (
 )
 
 const help = `use
-  dev run [DIR]         start everything and keep it running until Ctrl-C: programs of
-                        DIR, or built ones
+  dev run [DIR]         start everything and keep it running until Ctrl-C, with the
+                        programs in DIR; builds them if DIR is omitted
   dev demo              run the main jobs against what "dev run" started
   dev stores -- CMD …   run CMD with a throwaway Postgres and Redis
                         (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)

@@ -22,7 +22,7 @@ import (
 type module struct {
 	path, version, dir string
 	folders            map[string]bool // of the used packages
-	programs           []string        // which have it in them
+	programs           []string        // names of the programs that link it
 	licences           []licence
 }
 
@@ -34,7 +34,7 @@ type licence struct {
 	percent float64  // how much of the text is a licence's
 }
 
-// shipped are the packages of the programs of a release, which are for these systems.
+// shipped lists the main packages of the programs of a release, and systems the operating systems that they are built for.
 var (
 	shipped = []string{
 		"./services/gateway/cmd/gateway", "./services/webhook-egress/cmd/webhook-egress", "./services/notify/cmd/notify", "./services/edge/cmd/edge",

@@ -36,7 +36,7 @@ func serve(ctx context.Context, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	handler := counted(plain.New(config))
+	handler := confirmCounts(plain.New(config))
 	switch {
 	case *receive:
 		handler = &plain.Receiver{Delay: config.Delay}
@@ -66,9 +66,8 @@ func serve(ctx context.Context, args []string) error {
 	return nil
 }
 
-// counted returns a handler that confirms counts as a service does, since the edge logs an error for each call that it
-// has no receipt of.
-func counted(next http.Handler) http.Handler {
+// confirmCounts makes next confirm counts as a service does; otherwise the edge logs an error for each call.
+func confirmCounts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Count-Metric") != "" {
 			w.Header().Set("X-Counted", "1")

@@ -90,7 +90,7 @@ func (s *Stack) build(ctx context.Context) error {
 func (s *Stack) findPrograms() error {
 	for _, name := range s.programs() {
 		if _, err := exec.LookPath(filepath.Join(s.bin, name)); err != nil {
-			return fmt.Errorf("the program %s of %s: %w", name, s.bin, err)
+			return fmt.Errorf("%s has no program %s: unpack the archives of a release for this platform there: %w", s.bin, name, err)
 		}
 	}
 	return nil

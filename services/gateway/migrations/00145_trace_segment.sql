@@ -1,10 +1,9 @@
 -- +goose Up
 
--- What became of requests: the records of an organization that were stored together, in one row, and their contents in
--- another. A row for many costs a fifth of a row for each. The tables trace and trace_content are those of earlier
--- releases; their rows are read until they expire.
+-- Traces: one row for the records of an organization that were stored together, and one for their contents. The tables
+-- trace and trace_content are those of earlier releases; their rows are read until they expire.
 CREATE TABLE trace_segment (
-    -- The first record's.
+    -- The id of the first record.
     id              uuid NOT NULL,
     kind            text NOT NULL CHECK (kind IN ('records', 'contents')),
     organization_id text NOT NULL CHECK (organization_id <> ''),
@@ -13,10 +12,11 @@ CREATE TABLE trace_segment (
     last_at         timestamptz NOT NULL,
     -- When the last of the records or contents expires.
     expires_at      timestamptz NOT NULL,
-    -- Hashes of the requests and runs that the records are of, and of their operations, providers, models and statuses.
+    -- names: hashes of request ids, runs and replayed requests. facets: hashes of operations, providers, models and
+    -- statuses.
     names           bigint[] NOT NULL,
     facets          bigint[] NOT NULL,
-    -- Records: JSON in an S2 block, without content. Contents: requests and answers, one behind the other, each sealed
+    -- Records: JSON in an S2 block, without content. Contents: requests and answers, concatenated, each sealed
     -- (AES-256-GCM) under a key that the database never has.
     body            bytea NOT NULL,
 

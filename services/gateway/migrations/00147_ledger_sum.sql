@@ -1,7 +1,7 @@
 -- +goose Up
 
 -- Whether the row's writer counted it (spend_day, spend_run, spend_key, call_count, reservations, ledger_sum). The
--- release before doesn't know the column, and the trigger below counts its rows.
+-- previous release doesn't know the column, and the trigger below counts its rows.
 ALTER TABLE ledger_entry ADD COLUMN counted boolean NOT NULL DEFAULT false;
 
 -- The sums of a transaction's entries, by everything that spend_rollup, exposure_use and budgets group by. These are
@@ -10,8 +10,8 @@ CREATE TABLE ledger_sum (
     txid                    xid8 NOT NULL DEFAULT pg_current_xact_id(),
     recorded_at             timestamptz NOT NULL DEFAULT now(),
     calls                   bigint NOT NULL CHECK (calls > 0),
-    -- False in the only row of a transaction whose entries have little in common, or whose writer was the release
-    -- before: the entries themselves are read, and the columns below have their defaults.
+    -- False if the transaction has no sums, because its entries differ too much or the previous release wrote them. Such a
+    -- transaction has this one row, with calls set and the columns below at their defaults; its entries are read instead.
     summed                  boolean NOT NULL,
     organization_id         text NOT NULL DEFAULT '',
     provider                text NOT NULL DEFAULT '',
@@ -47,7 +47,7 @@ CREATE TABLE ledger_sum (
 
 CREATE INDEX ledger_sum_feed ON ledger_sum (txid);
 
--- The sums, with the entries of the transactions that have none.
+-- One row for each sum, and one for each entry of the transactions without sums.
 CREATE VIEW ledger_summed AS
 SELECT
     s.txid, s.recorded_at, s.calls, s.organization_id, s.provider, s.model, s.key_id, s.key_origin, s.user_id, s.tags, s.service,
@@ -59,7 +59,7 @@ FROM ledger_sum AS s
 WHERE s.summed
 UNION ALL
 SELECT
-    e.txid, e.recorded_at, 1::bigint, e.organization_id, e.provider, e.model, e.key_id, e.key_origin, e.user_id, e.tags, e.service,
+    t.txid, e.recorded_at, 1::bigint, e.organization_id, e.provider, e.model, e.key_id, e.key_origin, e.user_id, e.tags, e.service,
     e.run_id, e.credential, e.credential_fingerprint, e.cache_hit, e.started_at, e.started_at, e.cost_pico_usd::numeric,
     e.input_tokens, e.cache_read_tokens, e.cache_write_tokens, e.cache_write_long_tokens, e.image_input_tokens,
     e.audio_input_tokens, e.output_tokens, e.reasoning_tokens, e.image_output_tokens, e.audio_output_tokens, e.images,
@@ -68,8 +68,9 @@ FROM (SELECT DISTINCT s.txid FROM ledger_sum AS s WHERE NOT s.summed) AS t
 -- One look-up for each transaction, whatever the plan's estimates are.
 CROSS JOIN LATERAL (SELECT * FROM ledger_entry AS l WHERE l.txid = t.txid OFFSET 0) AS e;
 
--- ledger_sum_until returns the transaction in which the next calls of the feed reach a number, or the last one, and null
--- if there is nothing to read. Transactions are read as a whole. Every transaction below the oldest one in progress has
+-- ledger_sum_until returns the last transaction to aggregate: the first one after "after" at which the running total of
+-- calls reaches "most", or the last readable one. It returns null if there is nothing to read. Transactions are read as
+-- a whole. Every transaction below the oldest one in progress has
 -- ended, so that none can appear before those that were read.
 -- +goose StatementBegin
 CREATE FUNCTION ledger_sum_until(after xid8, most integer) RETURNS xid8 LANGUAGE sql STABLE AS $$
@@ -92,8 +93,8 @@ CREATE FUNCTION ledger_sum_until(after xid8, most integer) RETURNS xid8 LANGUAGE
 $$;
 -- +goose StatementEnd
 
--- ledger_entry_settle ends the reservations of entries that this transaction inserts. An entry whose reservation had
--- lapsed is marked in the audit log where a limit is overrun by it.
+-- ledger_entry_settle ends the reservations of entries that this transaction inserts. If an entry's reservation had
+-- lapsed and the entry overruns a limit, an audit entry is written.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION ledger_entry_settle(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -120,7 +121,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- As in 00100 and 00144 together, for rows that their writer didn't count.
+-- The triggers of 00100 and 00144 in one. Rows that the gateway has counted are skipped.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION ledger_entry_counts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -161,7 +162,7 @@ $$;
 DROP TRIGGER ledger_entry_call_counts ON ledger_entry;
 DROP FUNCTION ledger_entry_call_counts;
 
--- The transactions that are not aggregated yet. The lock of the new column keeps writers out until this commits.
+-- The transactions that are not aggregated yet. The lock that ALTER TABLE took keeps writers out until this commits.
 INSERT INTO ledger_sum (txid, calls, summed)
 SELECT txid, count(*), false FROM ledger_entry
 WHERE txid >= least((SELECT m.txid FROM spend_mark AS m), (SELECT m.txid FROM exposure_mark AS m), (SELECT m.txid FROM budget_mark AS m))

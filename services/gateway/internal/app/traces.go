@@ -109,7 +109,7 @@ func (e erasure) Purge(ctx context.Context, organization string) (cache.Purged, 
 	if err != nil {
 		return purged, err
 	}
-	if _, err := e.traces.archive.Erase(ctx, organization); err != nil {
+	if err := e.traces.archive.Erase(ctx, organization); err != nil {
 		return cache.Purged{}, incomplete("captured requests", err)
 	}
 	if e.traces.responses == nil {

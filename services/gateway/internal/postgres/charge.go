@@ -39,7 +39,7 @@ func (l *Ledger) charges(ctx context.Context, f ledger.Filter, after feed.Positi
 	if after, err = l.start(ctx, f, after); err != nil {
 		return ledger.ChargePage{}, err
 	}
-	end, err := l.end(ctx, f)
+	end, err := l.endTransaction(ctx, f)
 	if err != nil {
 		return ledger.ChargePage{}, err
 	}
@@ -96,7 +96,7 @@ func (l *Ledger) start(ctx context.Context, f ledger.Filter, after feed.Position
 	if err != nil {
 		return feed.Position{}, err
 	}
-	recorded, _, err := l.around(ctx, f.Since.Add(-early), ended.Transaction)
+	recorded, _, err := l.bisectTransactions(ctx, f.Since.Add(-early), ended.Transaction)
 	switch {
 	case err != nil:
 		return feed.Position{}, fmt.Errorf("find the first entry: %w", err)
@@ -106,15 +106,16 @@ func (l *Ledger) start(ctx context.Context, f ledger.Filter, after feed.Position
 	return feed.Position{Transaction: recorded, Row: math.MaxInt64}, nil
 }
 
-// end returns the transaction from which on the filter leaves out every entry, as a parameter of the lists.
-func (l *Ledger) end(ctx context.Context, f ledger.Filter) (string, error) {
+// endTransaction returns the transaction before which a list may stop, since it and all later ones recorded after
+// f.Until. It is the text of an xid8, the highest one if the filter has no end.
+func (l *Ledger) endTransaction(ctx context.Context, f ledger.Filter) (string, error) {
 	end := uint64(math.MaxUint64)
 	if from := f.Until.Add(early); !f.Until.IsZero() && time.Since(from) > 0 {
 		ended, err := l.horizon(ctx, feed.Position{})
 		if err != nil {
 			return "", err
 		}
-		if _, end, err = l.around(ctx, from, ended.Transaction+1); err != nil {
+		if _, end, err = l.bisectTransactions(ctx, from, ended.Transaction+1); err != nil {
 			return "", fmt.Errorf("find the last entry: %w", err)
 		}
 	}
@@ -125,10 +126,11 @@ func (l *Ledger) end(ctx context.Context, f ledger.Filter) (string, error) {
 // transaction began. No append takes this long.
 const early = time.Hour
 
-// around returns a transaction that recorded before a time, or 0, and the next transaction that didn't, or last. Since
-// a transaction may begin early, all up to the former recorded before the time plus early, and all from the latter on
-// after the time minus early. It bisects the transactions, because a filter alone would read the whole ledger.
-func (l *Ledger) around(ctx context.Context, at time.Time, last uint64) (before, from uint64, err error) {
+// bisectTransactions finds two neighbouring transactions: before is the last one that recorded before a time, or 0; from
+// is the next one, or last. An entry has the time at which its transaction began, which may be up to early before the
+// transaction got its number. So every transaction up to before recorded before the time plus early, and every one from
+// from on at the time minus early or later. It bisects, because a filter on the time would read the whole ledger.
+func (l *Ledger) bisectTransactions(ctx context.Context, at time.Time, last uint64) (before, from uint64, err error) {
 	queries := dbsql.New(l.pool)
 	for from = last; from-before > 1; {
 		middle := before + (from-before)/2

@@ -152,7 +152,7 @@ func TestFeedsEndAtATime(t *testing.T) {
 		if got := follow(t, store, f, &feed.Position{}, 7); len(got) != tt.want {
 			t.Errorf("%s: %d records, want %d", name, len(got), tt.want)
 		}
-		end, err := store.end(t.Context(), f)
+		end, err := store.endTransaction(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after feed.Position,
 	if err != nil {
 		return nil, fmt.Errorf("list ledger entries: %w", err)
 	}
-	end, err := l.end(ctx, f)
+	end, err := l.endTransaction(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("list ledger entries: %w", err)
 	}

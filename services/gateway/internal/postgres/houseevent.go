@@ -76,7 +76,7 @@ func (h *HouseEvents) Compare(ctx context.Context, limit int) (compared int, err
 		if err != nil {
 			return err
 		}
-		if err := q.PlanForFolds(ctx); err != nil {
+		if err := q.PlanForAggregation(ctx); err != nil {
 			return err
 		}
 		row, err := q.CompareBudgets(ctx, dbsql.CompareBudgetsParams{AfterTxid: mark.Txid, AfterSeq: mark.Seq, Count: int32(limit)})

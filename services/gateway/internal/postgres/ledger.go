@@ -68,7 +68,7 @@ func (l *Ledger) Count(ctx context.Context, counts []callcount.Count) error {
 
 // copy commits entries together, in halves if some are stored already.
 func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
-	err := l.add(ctx, entries)
+	err := l.commitEntries(ctx, entries)
 	switch {
 	case !pgdb.IsUniqueViolation(err, "ledger_entry_pkey"):
 		return err
@@ -82,8 +82,8 @@ func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
 	return l.copy(ctx, entries[half:])
 }
 
-// add commits entries, of which none may be stored already, with their counts.
-func (l *Ledger) add(ctx context.Context, entries []ledger.Entry) error {
+// commitEntries commits entries, of which none may be stored already, with their counts.
+func (l *Ledger) commitEntries(ctx context.Context, entries []ledger.Entry) error {
 	if len(entries) == 0 {
 		return copyEntries(ctx, l.pool, entries)
 	}

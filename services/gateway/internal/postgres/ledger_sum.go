@@ -45,7 +45,7 @@ type totals[K comparable] struct {
 	of   map[K]*total
 }
 
-// at returns the total of a key.
+// at returns the total of a key, which it adds if it is missing.
 func (t *totals[K]) at(key K) *total {
 	found := t.of[key]
 	if found == nil {
@@ -58,8 +58,8 @@ func (t *totals[K]) at(key K) *total {
 	return found
 }
 
-// column returns a value of each key.
-func column[K comparable, V any](t *totals[K], value func(K) V) []V {
+// keyColumn returns a value of each key.
+func keyColumn[K comparable, V any](t *totals[K], value func(K) V) []V {
 	values := make([]V, len(t.keys))
 	for i, key := range t.keys {
 		values[i] = value(key)
@@ -67,8 +67,8 @@ func column[K comparable, V any](t *totals[K], value func(K) V) []V {
 	return values
 }
 
-// sums returns a value of each total.
-func sums[K comparable, V any](t *totals[K], value func(*total) V) []V {
+// totalColumn returns a value of each total.
+func totalColumn[K comparable, V any](t *totals[K], value func(*total) V) []V {
 	values := make([]V, len(t.all))
 	for i, of := range t.all {
 		values[i] = value(of)
@@ -98,8 +98,8 @@ type (
 	}
 )
 
-// entryCounts is what the entries of a transaction count. A trigger of the ledger that counts them takes Postgres a
-// quarter of an entry's time.
+// entryCounts holds what one transaction's entries add to the counters and sums. Counting in a trigger took a quarter of
+// Postgres's time for an entry.
 type entryCounts struct {
 	ids   []uuid.UUID
 	days  totals[string]
@@ -111,8 +111,8 @@ type entryCounts struct {
 	unsummed bool
 }
 
-// maxSummed is the largest count of a bucket that is added up, so that a sum fits into 64 bits whatever a vendor
-// reports.
+// maxSummed is the largest count that is summed, so that no sum overflows 64 bits. An entry with a larger one leaves its
+// transaction without sums.
 const maxSummed = 1 << 40
 
 // countEntries adds up entries.
@@ -139,15 +139,15 @@ func countEntries(entries []ledger.Entry) (*entryCounts, error) {
 		if e.CountMetric != "" {
 			c.calls.at(callKey{e.Organization, e.Key, e.CountMetric, e.User, tags, e.EndedAt.UTC().Truncate(time.Minute)}).add(e)
 		}
-		c.sum(e, tags)
+		c.addToSums(e, tags)
 		// Sums of one or two entries would cost more than they save.
 		c.unsummed = c.unsummed || 2*len(c.sums.keys) > len(entries)
 	}
 	return c, nil
 }
 
-// sum adds an entry to the sums.
-func (c *entryCounts) sum(e *ledger.Entry, tags string) {
+// addToSums adds an entry to the sums.
+func (c *entryCounts) addToSums(e *ledger.Entry, tags string) {
 	for _, b := range provider.Buckets() {
 		c.unsummed = c.unsummed || *b.Of(&e.Usage) > maxSummed
 	}
@@ -190,32 +190,32 @@ func (c *entryCounts) add(ctx context.Context, tx pgx.Tx) error {
 // order.
 func (c *entryCounts) queue(ctx context.Context, q *dbsql.Queries) error {
 	err := q.CountDays(ctx, dbsql.CountDaysParams{
-		OrganizationIds: c.days.keys, Calls: sums(&c.days, calls), CostsPicoUsd: sums(&c.days, cost),
+		OrganizationIds: c.days.keys, Calls: totalColumn(&c.days, calls), CostsPicoUsd: totalColumn(&c.days, cost),
 	})
 	if err == nil && len(c.runs.keys) > 0 {
 		err = q.CountRuns(ctx, dbsql.CountRunsParams{
-			OrganizationIds: column(&c.runs, func(k runKey) string { return k.organization }),
-			RunIds:          column(&c.runs, func(k runKey) string { return k.run }),
-			Calls:           sums(&c.runs, calls), CostsPicoUsd: sums(&c.runs, cost),
-			FirstAt: sums(&c.runs, firstStart), LastAt: sums(&c.runs, lastStart),
+			OrganizationIds: keyColumn(&c.runs, func(k runKey) string { return k.organization }),
+			RunIds:          keyColumn(&c.runs, func(k runKey) string { return k.run }),
+			Calls:           totalColumn(&c.runs, calls), CostsPicoUsd: totalColumn(&c.runs, cost),
+			FirstAt: totalColumn(&c.runs, firstStart), LastAt: totalColumn(&c.runs, lastStart),
 		})
 	}
 	if err == nil && len(c.keys.keys) > 0 {
 		err = q.CountKeys(ctx, dbsql.CountKeysParams{
-			OrganizationIds: column(&c.keys, func(k keyKey) string { return k.organization }),
-			KeyOrigins:      column(&c.keys, func(k keyKey) string { return k.origin }),
-			Calls:           sums(&c.keys, calls), CostsPicoUsd: sums(&c.keys, cost),
+			OrganizationIds: keyColumn(&c.keys, func(k keyKey) string { return k.organization }),
+			KeyOrigins:      keyColumn(&c.keys, func(k keyKey) string { return k.origin }),
+			Calls:           totalColumn(&c.keys, calls), CostsPicoUsd: totalColumn(&c.keys, cost),
 		})
 	}
 	if err == nil && len(c.calls.keys) > 0 {
 		err = q.CountCalls(ctx, dbsql.CountCallsParams{
-			OrganizationIds: column(&c.calls, func(k callKey) string { return k.organization }),
-			KeyIds:          column(&c.calls, func(k callKey) string { return k.key }),
-			Metrics:         column(&c.calls, func(k callKey) string { return k.metric }),
-			Minutes:         column(&c.calls, func(k callKey) time.Time { return k.minute }),
-			UserIds:         column(&c.calls, func(k callKey) string { return k.user }),
-			Tags:            column(&c.calls, func(k callKey) []byte { return []byte(k.tags) }),
-			Calls:           sums(&c.calls, calls),
+			OrganizationIds: keyColumn(&c.calls, func(k callKey) string { return k.organization }),
+			KeyIds:          keyColumn(&c.calls, func(k callKey) string { return k.key }),
+			Metrics:         keyColumn(&c.calls, func(k callKey) string { return k.metric }),
+			Minutes:         keyColumn(&c.calls, func(k callKey) time.Time { return k.minute }),
+			UserIds:         keyColumn(&c.calls, func(k callKey) string { return k.user }),
+			Tags:            keyColumn(&c.calls, func(k callKey) []byte { return []byte(k.tags) }),
+			Calls:           totalColumn(&c.calls, calls),
 		})
 	}
 	if err == nil {
@@ -227,7 +227,7 @@ func (c *entryCounts) queue(ctx context.Context, q *dbsql.Queries) error {
 	return err
 }
 
-// sumFields are the fields that hold the buckets of sums, by the names that sqlc gives their parameters.
+// sumFields maps each bucket to its field of AddSumsParams, whose name sqlc derives from the bucket's column.
 var sumFields = func() (fields [provider.BucketCount][]int) {
 	params := reflect.TypeFor[dbsql.AddSumsParams]()
 	for _, b := range provider.Buckets() {
@@ -244,24 +244,24 @@ func (c *entryCounts) queueSums(ctx context.Context, q *dbsql.Queries) error {
 	}
 	t := &c.sums
 	params := dbsql.AddSumsParams{
-		Calls:           sums(t, calls),
-		OrganizationIds: column(t, func(k sumKey) string { return k.organization }),
-		Providers:       column(t, func(k sumKey) string { return k.provider }),
-		Models:          column(t, func(k sumKey) string { return k.model }),
-		KeyIds:          column(t, func(k sumKey) string { return k.key }),
-		KeyOrigins:      column(t, func(k sumKey) string { return k.origin }),
-		UserIds:         column(t, func(k sumKey) string { return k.user }),
-		Tags:            column(t, func(k sumKey) []byte { return []byte(k.tags) }),
-		Services:        column(t, func(k sumKey) string { return k.service }),
-		RunIds:          column(t, func(k sumKey) string { return k.run }),
-		Credentials:     column(t, func(k sumKey) string { return k.credential }),
-		Fingerprints:    column(t, func(k sumKey) string { return k.fingerprint }),
-		CacheHits:       column(t, func(k sumKey) bool { return k.cacheHit }),
-		FirstStartedAt:  sums(t, firstStart), LastStartedAt: sums(t, lastStart), CostsPicoUsd: sums(t, cost),
+		Calls:           totalColumn(t, calls),
+		OrganizationIds: keyColumn(t, func(k sumKey) string { return k.organization }),
+		Providers:       keyColumn(t, func(k sumKey) string { return k.provider }),
+		Models:          keyColumn(t, func(k sumKey) string { return k.model }),
+		KeyIds:          keyColumn(t, func(k sumKey) string { return k.key }),
+		KeyOrigins:      keyColumn(t, func(k sumKey) string { return k.origin }),
+		UserIds:         keyColumn(t, func(k sumKey) string { return k.user }),
+		Tags:            keyColumn(t, func(k sumKey) []byte { return []byte(k.tags) }),
+		Services:        keyColumn(t, func(k sumKey) string { return k.service }),
+		RunIds:          keyColumn(t, func(k sumKey) string { return k.run }),
+		Credentials:     keyColumn(t, func(k sumKey) string { return k.credential }),
+		Fingerprints:    keyColumn(t, func(k sumKey) string { return k.fingerprint }),
+		CacheHits:       keyColumn(t, func(k sumKey) bool { return k.cacheHit }),
+		FirstStartedAt:  totalColumn(t, firstStart), LastStartedAt: totalColumn(t, lastStart), CostsPicoUsd: totalColumn(t, cost),
 	}
 	row := reflect.ValueOf(&params).Elem()
 	for _, b := range provider.Buckets() {
-		counts := sums(t, func(of *total) int64 { return *b.Of(&of.usage) })
+		counts := totalColumn(t, func(of *total) int64 { return *b.Of(&of.usage) })
 		row.FieldByIndex(sumFields[b]).Set(reflect.ValueOf(counts))
 	}
 	return q.AddSums(ctx, params)

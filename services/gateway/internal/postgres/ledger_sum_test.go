@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -23,8 +24,8 @@ func alike(n int) []ledger.Entry {
 	return all
 }
 
-// asReleaseBefore appends entries as the release before this schema: one COPY without the newest column.
-func asReleaseBefore(t *testing.T, pool *pgxpool.Pool, entries []ledger.Entry) {
+// appendAsPreviousRelease appends entries as the release before this schema: one COPY without the newest column.
+func appendAsPreviousRelease(t *testing.T, pool *pgxpool.Pool, entries []ledger.Entry) {
 	t.Helper()
 	var columns []string
 	var kept []int
@@ -60,14 +61,14 @@ func counted(t *testing.T, pool *pgxpool.Pool) string {
 func TestReleasesCountAlike(t *testing.T) {
 	before, now := testkit.Postgres(t, migrations.FS), testkit.Postgres(t, migrations.FS)
 	all := alike(20)
-	asReleaseBefore(t, before, all)
+	appendAsPreviousRelease(t, before, all)
 	for range 2 {
 		if err := NewLedger(now).Append(t.Context(), all); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if want, got := counted(t, before), counted(t, now); got != want {
-		t.Errorf("this release counts\n%s\nwant, as the release before,\n%s", got, want)
+		t.Errorf("this release counts\n%s\nwant, as the previous release,\n%s", got, want)
 	}
 }
 
@@ -99,7 +100,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// A replica of the release before may have aggregated a part of a transaction. The rest is added once, summed or not,
+// A replica of the previous release may have aggregated a part of a transaction. The rest is added once, summed or not,
 // and the sums are dropped later.
 func TestRestOfATransaction(t *testing.T) {
 	for name, write := range map[string]func(*testing.T, *pgxpool.Pool){
@@ -109,9 +110,9 @@ func TestRestOfATransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"by the release before": func(t *testing.T, pool *pgxpool.Pool) {
+		"by the previous release": func(t *testing.T, pool *pgxpool.Pool) {
 			t.Helper()
-			asReleaseBefore(t, pool, alike(20))
+			appendAsPreviousRelease(t, pool, alike(20))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +148,7 @@ func TestRestOfATransaction(t *testing.T) {
 func TestSumsOfOldEntries(t *testing.T) {
 	pool, dsn := migratedBefore(t, "00146")
 	for range 3 {
-		asReleaseBefore(t, pool, alike(20))
+		appendAsPreviousRelease(t, pool, alike(20))
 	}
 	testkit.Exec(t, pool, `UPDATE spend_mark AS m SET txid = e.txid, seq = e.seq
 		FROM (SELECT txid, seq FROM ledger_entry ORDER BY seq LIMIT 1 OFFSET 26) AS e`)
@@ -177,4 +178,36 @@ func compareAll(t *testing.T, pool *pgxpool.Pool) {
 		}
 		return nil
 	})
+}
+
+// Entries of transactions that were read already are not read again, however many of them have no sums.
+func TestSumsReadOnlyWhatIsNew(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	for range 30 {
+		appendAsPreviousRelease(t, pool, alike(20))
+	}
+	testkit.Exec(t, pool, "VACUUM ANALYZE ledger_sum, ledger_entry")
+	last := testkit.Value[string](t, pool, "SELECT max(txid)::text FROM ledger_sum")
+	before := testkit.Value[string](t, pool, "SELECT txid::text FROM ledger_sum ORDER BY txid DESC LIMIT 1 OFFSET 1")
+	rows, err := pool.Query(t.Context(), "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT * FROM ledger_summed"+
+		" WHERE txid > '"+before+"'::xid8 AND txid <= '"+last+"'::xid8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for _, line := range plan {
+		if strings.Contains(line, "ledger_entry") {
+			looked++
+			if !strings.Contains(line, "rows=20 loops=1)") {
+				t.Errorf("%s, want the 20 entries of one transaction", strings.TrimSpace(line))
+			}
+		}
+	}
+	if looked == 0 || t.Failed() {
+		t.Errorf("plan:\n%s", strings.Join(plan, "\n"))
+	}
 }

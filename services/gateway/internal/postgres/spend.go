@@ -74,7 +74,7 @@ func (s *Spend) alone(ctx context.Context, do func(*dbsql.Queries, dbsql.LockSpe
 		if err != nil {
 			return err
 		}
-		if err := q.PlanForFolds(ctx); err != nil {
+		if err := q.PlanForAggregation(ctx); err != nil {
 			return err
 		}
 		n, err = do(q, mark)

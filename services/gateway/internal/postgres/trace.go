@@ -32,8 +32,8 @@ func NewTraces(pool *pgxpool.Pool) *Traces {
 // segmentColumns are the columns of a trace.Segment.
 var segmentColumns = []string{"id", "kind", "organization_id", "first_at", "last_at", "expires_at", "names", "facets", "body"}
 
-// Append implements trace.Store. All segments of a call are stored together, so that records of which a segment is there
-// are all there.
+// Append implements trace.Store. It stores all segments in one COPY, so a unique violation means that an earlier attempt
+// stored the whole batch.
 func (t *Traces) Append(ctx context.Context, records []trace.Record) error {
 	segments, err := trace.Segments(records)
 	if err != nil {
@@ -78,8 +78,13 @@ const (
 	manySegments = 64
 )
 
-// addSegments adds records to a page, from the newest segments on, until it is whole.
+// listTime bounds the reading of segments for a page: a filter that few records match reads many.
+const listTime = 10 * time.Second
+
+// addSegments adds records to a page, from the newest segments on, until it is complete.
 func (t *Traces) addSegments(ctx context.Context, page *trace.Page, f *trace.Filter, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
 	p := dbsql.ListTraceSegmentsParams{
 		OrganizationID: f.Organization, Now: now, Facets: f.Facets(), Since: optionalTime(f.Since), Until: optionalTime(f.End()),
 		BeforeAt: now.AddDate(1, 0, 0), PageSize: fewSegments,
@@ -94,7 +99,7 @@ func (t *Traces) addSegments(ctx context.Context, page *trace.Page, f *trace.Fil
 		}
 		for i := range segments {
 			s := &segments[i]
-			if page.Whole(s.LastAt) {
+			if page.Complete(s.LastAt) {
 				return nil
 			}
 			records, err := trace.Unpack(s.ID, s.Body, s.HasContents, now)
@@ -153,21 +158,21 @@ func (t *Traces) Latest(ctx context.Context, organization, request string, limit
 // Sealed implements trace.Store.
 func (t *Traces) Sealed(ctx context.Context, records []trace.Record) (map[uuid.UUID][]byte, error) {
 	var (
-		p          dbsql.TraceSegmentContentsParams
-		ids, alone []uuid.UUID
-		sealed     = make(map[uuid.UUID][]byte)
+		p           dbsql.TraceSegmentContentsParams
+		ids, rowIDs []uuid.UUID
+		sealed      = make(map[uuid.UUID][]byte)
 	)
 	for i := range records {
 		switch c := records[i].Content; {
 		case c == nil:
 		case c.Segment == uuid.Nil:
-			alone = append(alone, records[i].ID)
+			rowIDs = append(rowIDs, records[i].ID)
 		default:
 			ids = append(ids, records[i].ID)
 			p.Segments, p.Starts, p.Sizes = append(p.Segments, c.Segment), append(p.Starts, int32(c.Offset)), append(p.Sizes, int32(c.Size))
 		}
 	}
-	if err := t.rows.sealed(ctx, alone, sealed); err != nil {
+	if err := t.rows.sealed(ctx, rowIDs, sealed); err != nil {
 		return nil, fmt.Errorf("trace contents: %w", err)
 	}
 	if len(ids) == 0 {

@@ -247,7 +247,7 @@ func pages(t *testing.T, store *Traces, f trace.Filter, now time.Time) []string 
 	}
 }
 
-// A request is that of each organization that used its id, in the latest of its records.
+// Latest returns the newest record of a request id for each organization that used it.
 func TestLatestTraces(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store, now := NewTraces(pool), traceAt.Add(time.Minute)

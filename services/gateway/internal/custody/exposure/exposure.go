@@ -69,7 +69,7 @@ func (r *Radius) Truncated() bool {
 type Store interface {
 	// Radius returns who used a credential, from one snapshot.
 	Radius(ctx context.Context, q Query) (Radius, error)
-	// Aggregate adds rows of the ledger to the sums, and returns how many: at least limit, unless fewer are left, and at
-	// most one transaction's rows more. It returns 0 while another replica aggregates.
+	// Aggregate adds the next rows of the ledger to the sums and returns how many. It stops at the end of the transaction
+	// in which it reaches limit. It returns 0 while another replica aggregates.
 	Aggregate(ctx context.Context, limit int) (int, error)
 }

@@ -77,8 +77,8 @@ type Report struct {
 type Store interface {
 	// Report returns a page of at most Limit rows, from one snapshot.
 	Report(ctx context.Context, q Query) (Report, error)
-	// Aggregate adds rows of the ledger to the sums, and returns how many: at least limit, unless fewer are left, and at most
-	// one transaction's rows more. It returns 0 while another replica aggregates.
+	// Aggregate adds the next rows of the ledger to the sums and returns how many. It stops at the end of the transaction
+	// in which it reaches limit. It returns 0 while another replica aggregates.
 	Aggregate(ctx context.Context, b Bounds, limit int) (int, error)
 	// Expire deletes at most limit hours and days that are no longer kept, and returns how many. It returns 0 while another
 	// replica aggregates.

@@ -16,9 +16,9 @@ const (
 
 // BudgetStore compares budgets.
 type BudgetStore interface {
-	// Compare reads the rows of the ledger after those it has read, and records an event for each budget that has reached a
-	// threshold with them. It returns how many rows it read: at least limit, unless fewer are left, and at most one
-	// transaction's rows more; 0 while another replica compares.
+	// Compare reads the next rows of the ledger, and records an event for each budget that has reached a threshold with
+	// them. It returns how many rows it read, and stops at the end of the transaction in which it reaches limit. It
+	// returns 0 while another replica compares.
 	Compare(ctx context.Context, limit int) (int, error)
 }
 

@@ -249,13 +249,17 @@ func (q *Queries) CountRuns(ctx context.Context, arg CountRunsParams) error {
 }
 
 const dropSums = `-- name: DropSums :exec
-DELETE FROM ledger_sum AS s
-WHERE s.txid < least(
-    (SELECT m.txid FROM spend_mark AS m), (SELECT m.txid FROM exposure_mark AS m), (SELECT m.txid FROM budget_mark AS m)
-)
+DELETE FROM ledger_sum
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM ledger_sum AS s
+    WHERE s.txid < least(
+        (SELECT m.txid FROM spend_mark AS m), (SELECT m.txid FROM exposure_mark AS m), (SELECT m.txid FROM budget_mark AS m)
+    )
+    LIMIT 10000
+))
 `
 
-// DropSums deletes sums that all aggregates contain. The sums of the marks' own transactions stay.
+// DropSums deletes a bounded number of sums that all aggregates contain. The sums of the marks' own transactions stay.
 func (q *Queries) DropSums(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, dropSums)
 	return err

@@ -55,7 +55,7 @@ fresh AS MATERIALIZED (
     FROM ledger_summed AS s
     WHERE s.txid > cast($1 AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
     UNION ALL
-    -- The rest of a transaction of which the release before has read a part.
+    -- The rest of a transaction that the previous release read in part.
     SELECT
         recorded_at, 1::bigint, organization_id, provider, model, key_id, user_id, tags, cost_pico_usd::numeric,
         input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
@@ -190,7 +190,7 @@ added AS (
         searches = r.searches + excluded.searches
 ),
 moved AS (
-    -- The highest seq: nothing of the transaction is left.
+    -- The highest seq marks the transaction as fully read.
     UPDATE spend_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
     FROM next
     WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)
@@ -543,17 +543,17 @@ func (q *Queries) LockSpendMark(ctx context.Context) (LockSpendMarkRow, error) {
 	return i, err
 }
 
-const planForFolds = `-- name: PlanForFolds :exec
+const planForAggregation = `-- name: PlanForAggregation :exec
 SELECT
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true)
 `
 
-// PlanForFolds applies to the transaction. A statement that runs each second keeps its plan, because planning it takes
+// PlanForAggregation sets the planner for the rest of the transaction. A statement that runs each second keeps its plan, because planning it takes
 // longer than reading the sums of a second.
-func (q *Queries) PlanForFolds(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, planForFolds)
+func (q *Queries) PlanForAggregation(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planForAggregation)
 	return err
 }
 

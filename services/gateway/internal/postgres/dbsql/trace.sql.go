@@ -65,6 +65,7 @@ WHERE id IN (
     JOIN trace AS t ON t.id = c.id
     WHERE t.organization_id = $1 AND c.captured_at <= $2
     LIMIT $3::int
+    FOR UPDATE OF c -- A row that another statement deletes meanwhile doesn't count.
 )
 `
 

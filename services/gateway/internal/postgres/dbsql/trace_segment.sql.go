@@ -40,6 +40,7 @@ WHERE (id, kind) IN (
     FROM trace_segment AS s
     WHERE s.organization_id = $1 AND s.kind = 'contents' AND s.first_at <= $2
     LIMIT $3::int
+    FOR UPDATE -- A row that another statement deletes meanwhile doesn't count.
 )
 `
 
@@ -103,7 +104,7 @@ type FindTraceSegmentsRow struct {
 	HasContents bool
 }
 
-// FindTraceSegments is ListTraceSegments for records with names that few segments have.
+// FindTraceSegments is ListTraceSegments for filters with names; it uses the index on names.
 func (q *Queries) FindTraceSegments(ctx context.Context, arg FindTraceSegmentsParams) ([]FindTraceSegmentsRow, error) {
 	rows, err := q.db.Query(ctx, findTraceSegments,
 		arg.Names,
@@ -173,8 +174,8 @@ type ListTraceSegmentsRow struct {
 	HasContents bool
 }
 
-// ListTraceSegments returns an organization's records that a list can select from, by when the last of each segment
-// began, newest first and from behind a position.
+// ListTraceSegments returns the segments that may hold records of a list, in descending order of last_at, after a
+// position.
 func (q *Queries) ListTraceSegments(ctx context.Context, arg ListTraceSegmentsParams) ([]ListTraceSegmentsRow, error) {
 	rows, err := q.db.Query(ctx, listTraceSegments,
 		arg.OrganizationID,

@@ -15,7 +15,7 @@ fresh AS MATERIALIZED (
     FROM ledger_summed AS s
     WHERE s.txid > cast(@after_txid AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
     UNION ALL
-    -- The rest of a transaction of which the release before has read a part.
+    -- The rest of a transaction that the previous release read in part.
     SELECT
         1::bigint, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd::numeric,
         cache_hit, started_at, started_at
@@ -118,7 +118,7 @@ by_run_bucket AS (
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
 ),
 moved AS (
-    -- The highest seq: nothing of the transaction is left.
+    -- The highest seq marks the transaction as fully read.
     UPDATE exposure_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
     FROM next
     WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)

@@ -22,7 +22,7 @@ fresh AS MATERIALIZED (
     FROM ledger_summed AS s
     WHERE s.txid > cast(@after_txid AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
     UNION ALL
-    -- The rest of a transaction of which the release before has read a part.
+    -- The rest of a transaction that the previous release read in part.
     SELECT 1::bigint, organization_id, run_id, key_origin, recorded_at
     FROM ledger_entry AS e
     WHERE e.txid = cast(@after_txid AS xid8) AND e.seq > @after_seq::bigint
@@ -69,7 +69,7 @@ recorded AS MATERIALIZED (
     FROM reached
 ),
 moved AS (
-    -- The highest seq: nothing of the transaction is left.
+    -- The highest seq marks the transaction as fully read.
     UPDATE budget_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
     FROM next
     WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)

@@ -86,8 +86,12 @@ INSERT INTO ledger_sum (calls, summed) VALUES (@calls, false);
 SELECT ledger_entry_settle(@ids::uuid[]);
 
 -- name: DropSums :exec
--- DropSums deletes sums that all aggregates contain. The sums of the marks' own transactions stay.
-DELETE FROM ledger_sum AS s
-WHERE s.txid < least(
-    (SELECT m.txid FROM spend_mark AS m), (SELECT m.txid FROM exposure_mark AS m), (SELECT m.txid FROM budget_mark AS m)
-);
+-- DropSums deletes a bounded number of sums that all aggregates contain. The sums of the marks' own transactions stay.
+DELETE FROM ledger_sum
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM ledger_sum AS s
+    WHERE s.txid < least(
+        (SELECT m.txid FROM spend_mark AS m), (SELECT m.txid FROM exposure_mark AS m), (SELECT m.txid FROM budget_mark AS m)
+    )
+    LIMIT 10000
+));

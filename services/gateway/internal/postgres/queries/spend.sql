@@ -18,7 +18,7 @@ fresh AS MATERIALIZED (
     FROM ledger_summed AS s
     WHERE s.txid > cast(@after_txid AS xid8) AND s.txid <= (SELECT n.txid FROM next AS n)
     UNION ALL
-    -- The rest of a transaction of which the release before has read a part.
+    -- The rest of a transaction that the previous release read in part.
     SELECT
         recorded_at, 1::bigint, organization_id, provider, model, key_id, user_id, tags, cost_pico_usd::numeric,
         input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
@@ -156,7 +156,7 @@ added AS (
         searches = r.searches + excluded.searches
 ),
 moved AS (
-    -- The highest seq: nothing of the transaction is left.
+    -- The highest seq marks the transaction as fully read.
     UPDATE spend_mark AS m SET txid = coalesce(next.txid, m.txid), seq = 9223372036854775807
     FROM next
     WHERE next.txid IS NOT NULL OR EXISTS (SELECT FROM fresh)
@@ -198,8 +198,8 @@ SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
 
--- name: PlanForFolds :exec
--- PlanForFolds applies to the transaction. A statement that runs each second keeps its plan, because planning it takes
+-- name: PlanForAggregation :exec
+-- PlanForAggregation sets the planner for the rest of the transaction. A statement that runs each second keeps its plan, because planning it takes
 -- longer than reading the sums of a second.
 SELECT
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),

@@ -86,4 +86,5 @@ WHERE id IN (
     JOIN trace AS t ON t.id = c.id
     WHERE t.organization_id = @organization_id AND c.captured_at <= @before
     LIMIT @count::int
+    FOR UPDATE OF c -- A row that another statement deletes meanwhile doesn't count.
 );

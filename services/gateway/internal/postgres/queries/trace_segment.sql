@@ -1,6 +1,6 @@
 -- name: ListTraceSegments :many
--- ListTraceSegments returns an organization's records that a list can select from, by when the last of each segment
--- began, newest first and from behind a position.
+-- ListTraceSegments returns the segments that may hold records of a list, in descending order of last_at, after a
+-- position.
 SELECT
     s.id, s.last_at, s.body,
     EXISTS (SELECT 1 FROM trace_segment AS c WHERE c.id = s.id AND c.kind = 'contents') AS has_contents
@@ -16,7 +16,7 @@ ORDER BY s.last_at DESC, s.id DESC
 LIMIT @page_size::int;
 
 -- name: FindTraceSegments :many
--- FindTraceSegments is ListTraceSegments for records with names that few segments have.
+-- FindTraceSegments is ListTraceSegments for filters with names; it uses the index on names.
 WITH named AS MATERIALIZED (
     SELECT id, organization_id, first_at, last_at, expires_at, facets
     FROM trace_segment
@@ -76,4 +76,5 @@ WHERE (id, kind) IN (
     FROM trace_segment AS s
     WHERE s.organization_id = @organization_id AND s.kind = 'contents' AND s.first_at <= @until
     LIMIT @count::int
+    FOR UPDATE -- A row that another statement deletes meanwhile doesn't count.
 );

@@ -191,15 +191,13 @@ func (a *Archive) show(record Record, packet *Packet) Shown {
 // eraseBatch is the number of the store's rows that one statement erases contents from.
 const eraseBatch = 100
 
-// Erase deletes the contents of all requests of an organization that have begun until now, and returns the number of
-// rows that held them. Records stay: they hold no content.
-func (a *Archive) Erase(ctx context.Context, organization string) (erased int, err error) {
+// Erase deletes the contents of all requests of an organization that have begun. Records stay: they hold no content.
+func (a *Archive) Erase(ctx context.Context, organization string) error {
 	until := time.Now()
 	for {
 		n, err := a.store.Erase(ctx, organization, until, eraseBatch)
-		erased += n
 		if err != nil || n < eraseBatch {
-			return erased, err
+			return err
 		}
 	}
 }

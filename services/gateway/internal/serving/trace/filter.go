@@ -30,12 +30,12 @@ type Position struct {
 	ID        uuid.UUID
 }
 
-// newest orders records as a list shows them.
-func newest(a, b *Record) int {
+// compareNewestFirst orders records as a list shows them.
+func compareNewestFirst(a, b *Record) int {
 	return cmp.Or(b.StartedAt.Compare(a.StartedAt), bytes.Compare(b.ID[:], a.ID[:]))
 }
 
-// End returns the time that all selected records begin at or before; zero for no such time.
+// End returns an upper bound for the start of selected records, or zero if there is none.
 func (f *Filter) End() time.Time {
 	end := f.Before.StartedAt
 	if end.IsZero() || !f.Until.IsZero() && f.Until.Before(end) {
@@ -47,21 +47,21 @@ func (f *Filter) End() time.Time {
 // Names returns a hash of each name that all selected records have: a request, a run, a request that was repeated. Few
 // segments have records with one of them.
 func (f *Filter) Names() []int64 {
-	r, names := f.example(), labels{}
-	r.name(names)
+	r, names := f.exampleRecord(), labels{}
+	r.addNames(names)
 	return names.hashes()
 }
 
 // Facets returns a hash of each property that all selected records have: an operation, a provider, a model, a status.
 // Many segments have records with one of them.
 func (f *Filter) Facets() []int64 {
-	r, facets := f.example(), labels{}
-	r.facet(facets)
+	r, facets := f.exampleRecord(), labels{}
+	r.addFacets(facets)
 	return facets.hashes()
 }
 
-// example returns a record with the fields that the filter selects.
-func (f *Filter) example() Record {
+// exampleRecord returns a record with the values that the filter asks for.
+func (f *Filter) exampleRecord() Record {
 	r := Record{
 		Organization: f.Organization, RequestID: f.Request, Run: f.Run, Operation: f.Operation, Provider: f.Provider, Model: f.Model, Status: f.Status,
 	}
@@ -79,7 +79,7 @@ func (f *Filter) matches(r *Record) bool {
 		return false
 	}
 	return (f.Since.IsZero() || !r.StartedAt.Before(f.Since)) && (f.Until.IsZero() || r.StartedAt.Before(f.Until)) &&
-		(f.Before.StartedAt.IsZero() || newest(&Record{StartedAt: f.Before.StartedAt, ID: f.Before.ID}, r) < 0)
+		(f.Before.StartedAt.IsZero() || compareNewestFirst(&Record{StartedAt: f.Before.StartedAt, ID: f.Before.ID}, r) < 0)
 }
 
 // replayed returns the id of the request that a request repeated; empty for none.
@@ -90,16 +90,17 @@ func (r *Record) replayed() string {
 	return r.Parent
 }
 
-// name adds the names that a record is found by. Organizations choose the names of their runs, which another's must not
-// match; a support trace is found by its request alone.
-func (r *Record) name(names labels) {
+// addNames adds the names that a record is found by. Hashes of runs and replays include the organization, because two
+// organizations may use the same names. Hashes of requests don't: support looks a request up without knowing its
+// organization.
+func (r *Record) addNames(names labels) {
 	names.add("request", "", r.RequestID)
 	names.add("run", r.Organization, r.Run)
 	names.add("replay", r.Organization, r.replayed())
 }
 
-// facet adds the properties that lists select by.
-func (r *Record) facet(facets labels) {
+// addFacets adds the properties that lists select by.
+func (r *Record) addFacets(facets labels) {
 	facets.add("operation", "", r.Operation)
 	facets.add("provider", "", r.Provider)
 	facets.add("model", "", r.Model)
@@ -130,7 +131,7 @@ func (l labels) hashes() []int64 {
 
 // LatestOfEach returns the latest record of each organization, newest first and at most limit.
 func LatestOfEach(records []Record, limit int) []Record {
-	slices.SortFunc(records, func(a, b Record) int { return newest(&a, &b) })
+	slices.SortFunc(records, func(a, b Record) int { return compareNewestFirst(&a, &b) })
 	seen := make(map[string]bool)
 	records = slices.DeleteFunc(records, func(r Record) bool {
 		again := seen[r.Organization]
@@ -157,12 +158,12 @@ func (p *Page) Add(records []Record) {
 			p.found = append(p.found, &r)
 		}
 	}
-	slices.SortFunc(p.found, newest)
+	slices.SortFunc(p.found, compareNewestFirst)
 	p.found = p.found[:min(len(p.found), p.filter.Limit)]
 }
 
-// Whole reports whether no record that began at a time, or before it, can still get into the page.
-func (p *Page) Whole(last time.Time) bool {
+// Complete reports whether the page is full and every record that started at or before last sorts after it.
+func (p *Page) Complete(last time.Time) bool {
 	return len(p.found) == p.filter.Limit && p.found[p.filter.Limit-1].StartedAt.After(last)
 }
 

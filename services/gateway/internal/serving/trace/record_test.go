@@ -19,7 +19,7 @@ func TestRecords(t *testing.T) {
 	a := recordOf("id\x00", `{}`)
 	a.Err, a.Status, a.Report = apierr.NotFound("model"), StatusFailed, nil
 	a.Request.ReplayOf = "before"
-	e := r.record(t.Context(), a)
+	e := r.makeRecord(t.Context(), a)
 	wantRecord := Record{RequestID: "id\uFFFD", Error: "not_found", HTTPStatus: 404, ParentKind: ParentReplay, Operation: "chat"}
 	got := Record{
 		RequestID: e.RequestID, Error: e.Error, HTTPStatus: e.HTTPStatus, ParentKind: e.ParentKind, Operation: e.Operation, Billed: e.Billed,
@@ -29,7 +29,7 @@ func TestRecords(t *testing.T) {
 	}
 	cut := recordOf("cut", `{"m":"`+strings.Repeat("long ", 4000)+`"}`)
 	cut.Answer.Cut = true
-	e = r.record(t.Context(), cut)
+	e = r.makeRecord(t.Context(), cut)
 	if !e.Content.Truncated || e.Content.Replayable {
 		t.Errorf("truncated %t, replayable %t, want a truncated content", e.Content.Truncated, e.Content.Replayable)
 	}
@@ -41,7 +41,7 @@ func TestRecords(t *testing.T) {
 	}
 	none := recordOf("none", `{}`)
 	none.Keep = 0
-	if e = r.record(t.Context(), none); e.Content != nil || len(e.RequestDigest) != 32 {
+	if e = r.makeRecord(t.Context(), none); e.Content != nil || len(e.RequestDigest) != 32 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -126,13 +126,13 @@ func (r *Recorder) Close(ctx context.Context) error {
 
 // flush stores a batch of records.
 func (r *Recorder) flush(ctx context.Context, observations []*Observation) {
-	r.store(ctx, r.recordsOf(ctx, observations))
+	r.store(ctx, r.makeRecords(ctx, observations))
 	r.say(ctx)
 }
 
-// recordsOf returns the records of observations. It releases each observation as soon as its record is made, since it
+// makeRecords returns the records of observations. It releases each observation as soon as its record is made, since it
 // holds the request and the answer.
-func (r *Recorder) recordsOf(ctx context.Context, observations []*Observation) []Record {
+func (r *Recorder) makeRecords(ctx context.Context, observations []*Observation) []Record {
 	if r.Keys != nil {
 		_ = r.Keys.read() // After an error the previous keys stay in use.
 	}
@@ -140,7 +140,7 @@ func (r *Recorder) recordsOf(ctx context.Context, observations []*Observation) [
 	r.made = r.made[:0]
 	for i, a := range observations {
 		size := weight(a)
-		if record, err := r.guarded(ctx, a); err != nil {
+		if record, err := r.tryMakeRecord(ctx, a); err != nil {
 			r.Log.ErrorContext(ctx, "the record of a trace could not be made; it is dropped", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
 			r.drop("panic", 1)
 		} else {
@@ -210,15 +210,16 @@ func (r *Recorder) say(ctx context.Context) {
 	}
 }
 
-// guarded is record with a panic returned as an error, so that a record that can't be made does not fail the others.
-func (r *Recorder) guarded(ctx context.Context, a *Observation) (record Record, err error) {
+// tryMakeRecord is makeRecord, but returns a panic as an error, so that a record that can't be made does not fail the
+// others.
+func (r *Recorder) tryMakeRecord(ctx context.Context, a *Observation) (record Record, err error) {
 	defer panics.Recover(&err)
-	return r.record(ctx, a), nil
+	return r.makeRecord(ctx, a), nil
 }
 
-// record returns the record of an observation. Texts are encoded, hashed and sealed here, after the answers have been
+// makeRecord returns the record of an observation. Texts are encoded, hashed and sealed here, after the answers have been
 // written.
-func (r *Recorder) record(ctx context.Context, a *Observation) Record {
+func (r *Recorder) makeRecord(ctx context.Context, a *Observation) Record {
 	rule := r.Rule(a.Request.Organization)
 	record := newRecord(a, rule)
 	raw, err := rawOf(a)

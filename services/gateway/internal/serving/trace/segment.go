@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +14,8 @@ const (
 	Span = time.Hour
 	// maxContents is the size from which on the contents of further records go into another segment, in bytes.
 	maxContents = 1 << 20
-	// maxRecords is the most bytes that the records of a segment have as JSON. A batch has less than a tenth of that.
+	// maxRecords is the largest size, in bytes of JSON, of the records that Unpack accepts. A batch stays below a tenth of
+	// it.
 	maxRecords = 64 << 20
 )
 
@@ -27,7 +27,7 @@ const (
 
 // Segment holds records of one organization that were stored together, or the contents of those records.
 type Segment struct {
-	// ID is that of the first record, so that records that are stored once more get the same segments.
+	// ID is the first record's id, so that storing the same batch again yields the same ids.
 	ID                 uuid.UUID
 	Kind, Organization string
 	// First and Last are when the first and the last of the requests began.
@@ -36,7 +36,7 @@ type Segment struct {
 	ExpiresAt time.Time
 	// Names and Facets are hashes by which records are found; see Filter.Names and Filter.Facets.
 	Names, Facets []int64
-	// Body holds the records as JSON in an S2 block, or the contents, sealed, one behind the other.
+	// Body holds the records as JSON in an S2 block, or the contents, each sealed, concatenated.
 	Body []byte
 }
 
@@ -64,7 +64,7 @@ func Segments(records []Record) ([]Segment, error) {
 					size += rest[n].Content.Size
 				}
 			}
-			both, err := segment(rest[:n])
+			both, err := newSegments(rest[:n])
 			if err != nil {
 				return nil, err
 			}
@@ -85,9 +85,9 @@ func (r Record) stored() Record {
 	return r
 }
 
-// segment returns the segments of records, of which there is at least one: that of the records, and that of the contents
-// if there are any. It sets the offsets of the contents.
-func segment(records []Record) ([]Segment, error) {
+// newSegments returns one segment for at least one record, and another for their contents if there are any. It sets the
+// offsets of the contents.
+func newSegments(records []Record) ([]Segment, error) {
 	first := &records[0]
 	s := Segment{ID: first.ID, Kind: KindRecords, Organization: first.Organization, First: first.StartedAt, Last: first.StartedAt}
 	contents := Segment{Kind: KindContents}
@@ -95,8 +95,8 @@ func segment(records []Record) ([]Segment, error) {
 	for i := range records {
 		r := &records[i]
 		s.First, s.Last, s.ExpiresAt = earlier(s.First, r.StartedAt), later(s.Last, r.StartedAt), later(s.ExpiresAt, r.ExpiresAt)
-		r.name(names)
-		r.facet(facets)
+		r.addNames(names)
+		r.addFacets(facets)
 		if c := r.Content; c != nil {
 			c.Offset = len(contents.Body)
 			contents.Body = append(contents.Body, c.Sealed...)
@@ -133,8 +133,11 @@ func later(a, b time.Time) time.Time {
 // Unpack returns the records of a segment's body. hasContents says whether the store still has their contents.
 func Unpack(id uuid.UUID, body []byte, hasContents bool, now time.Time) ([]Record, error) {
 	size, err := s2.DecodedLen(body)
-	if err != nil || size > maxRecords {
-		return nil, errors.New("the records are not a valid S2 block")
+	if err != nil {
+		return nil, fmt.Errorf("unpack records: %w", err)
+	}
+	if size > maxRecords {
+		return nil, fmt.Errorf("unpack records: %d bytes, more than %d", size, maxRecords)
 	}
 	text, err := s2.Decode(nil, body)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// Names of one organization are not another's, requests are anybody's.
+// Hashes of runs and replays differ between organizations; hashes of request ids do not.
 func TestNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b Filter

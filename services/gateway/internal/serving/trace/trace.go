@@ -102,10 +102,12 @@ func (r *Record) Replayable() bool { return r.Content != nil && r.Content.Replay
 type Content struct {
 	// Key names the secret that it is sealed with.
 	Key string `json:"key"`
-	// Sealed is set in records that are to be stored; Store.Sealed reads it. It has Size bytes.
+	// Sealed is the ciphertext, Size bytes long. It is set when a record is stored and nil when one is read: Store.Sealed
+	// loads it.
 	Sealed []byte `json:"-"`
 	Size   int    `json:"size"`
-	// Segment and Offset are its place in the store.
+	// Segment is the id of the segment that holds Sealed, and Offset the byte at which it starts there. Segment is
+	// uuid.Nil if a release before migration 00145 stored the content.
 	Segment uuid.UUID `json:"-"`
 	Offset  int       `json:"offset,omitzero"`
 	// Truncated reports whether something is missing, Replayable whether the request is whole.
@@ -137,10 +139,11 @@ type Store interface {
 	Latest(ctx context.Context, organization, request string, limit int, now time.Time) ([]Record, error)
 	// Sealed returns the contents of records that have one, by the records' ids.
 	Sealed(ctx context.Context, records []Record) (map[uuid.UUID][]byte, error)
-	// Drop deletes what has expired, in at most limit rows of the store, and returns the number of rows.
+	// Drop deletes expired records and contents, at most limit rows of each table. It returns the largest number of rows
+	// that it deleted from one table: less than limit means that none are left.
 	Drop(ctx context.Context, now time.Time, limit int) (int, error)
-	// Erase deletes the contents of an organization's requests that began until a time, in at most limit rows of the
-	// store, and returns the number of rows.
+	// Erase deletes the rows that hold contents of requests which began at or before until, at most limit of each table.
+	// A row may also hold later contents. The result is as for Drop.
 	Erase(ctx context.Context, organization string, until time.Time, limit int) (int, error)
 }
 
