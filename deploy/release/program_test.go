@@ -46,7 +46,7 @@ func TestProgramsOfTheLocalStack(t *testing.T) {
 	}
 }
 
-// A program of a release is built by its profile, as its image is, also where make turns profiles off.
+// A release builds a program with its profile, as its image does, although make turns profiles off.
 func TestProgramsAreBuiltByTheirProfile(t *testing.T) {
 	profiles := foldersWith(t, "default.pgo")
 	for _, b := range builds(t) {

@@ -129,7 +129,7 @@ func everyTenMinutes(t *testing.T, entries int) (store *Ledger, now time.Time) {
 	return store, now
 }
 
-// A reader that ends at a time gets all that was recorded before, and does not read what is newer.
+// A list with an end returns every entry recorded before it, and reads no newer ones.
 func TestFeedsEndAtATime(t *testing.T) {
 	const entries = 40
 	store, now := everyTenMinutes(t, entries)
@@ -163,7 +163,7 @@ func TestFeedsEndAtATime(t *testing.T) {
 	}
 }
 
-// A reader that begins at a time gets all that was recorded from then on, and does not read what is older.
+// A list with a beginning returns every entry recorded since then, and reads no older ones.
 func TestFeedsBeginAtATime(t *testing.T) {
 	const entries = 40
 	store, now := everyTenMinutes(t, entries)

@@ -82,7 +82,7 @@ func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
 	return l.copy(ctx, entries[half:])
 }
 
-// commitEntries commits entries, of which none may be stored already, with their counts.
+// commitEntries commits entries and their counts. It fails if an entry is already stored.
 func (l *Ledger) commitEntries(ctx context.Context, entries []ledger.Entry) error {
 	if len(entries) == 0 {
 		return copyEntries(ctx, l.pool, entries)
@@ -116,7 +116,7 @@ type copier interface {
 	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
 }
 
-// copyEntries adds entries, of which none may be stored already. The caller adds their counts.
+// copyEntries adds entries without their counts, which the caller adds. It fails if an entry is already stored.
 func copyEntries(ctx context.Context, to copier, entries []ledger.Entry) error {
 	columns := slices.Clip(entryColumns)
 	withReport := slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.Reported != nil })

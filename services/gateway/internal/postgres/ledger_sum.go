@@ -85,12 +85,12 @@ func lastStart(t *total) time.Time  { return t.last }
 type (
 	runKey struct{ organization, run string }
 	keyKey struct{ organization, origin string }
-	// callKey is what counts of calls have in common; tags is JSON.
+	// callKey groups counts of calls; tags is JSON.
 	callKey struct {
 		organization, key, metric, user, tags string
 		minute                                time.Time
 	}
-	// sumKey is everything by which the ledger is aggregated; tags is JSON.
+	// sumKey has every column that an aggregate of the ledger groups by; tags is JSON.
 	sumKey struct {
 		organization, provider, model, key, origin, user, tags, service, run, credential, fingerprint string
 		cacheHit                                                                                      bool

@@ -24,7 +24,7 @@ func alike(n int) []ledger.Entry {
 	return all
 }
 
-// appendAsPreviousRelease appends entries as the release before this schema: one COPY without the newest column.
+// appendAsPreviousRelease appends entries as the previous release does: one COPY without the newest column.
 func appendAsPreviousRelease(t *testing.T, pool *pgxpool.Pool, entries []ledger.Entry) {
 	t.Helper()
 	var columns []string
@@ -47,7 +47,7 @@ func appendAsPreviousRelease(t *testing.T, pool *pgxpool.Pool, entries []ledger.
 	}
 }
 
-// counted returns what is counted of entries, apart from the positions in feeds.
+// counted returns the counters that entries change, without positions in feeds.
 func counted(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	return testkit.Value[string](t, pool, `SELECT concat_ws(E'\n',
@@ -72,7 +72,7 @@ func TestReleasesCountAlike(t *testing.T) {
 	}
 }
 
-// Entries that have much in common are summed; others, and counts that sums can't hold, are read themselves.
+// Entries with much in common are summed. Entries that differ, and counts too large for a sum, are not.
 func TestSums(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(i int, e *ledger.Entry)
@@ -138,13 +138,13 @@ func TestRestOfATransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := testkit.Value[int](t, pool, "SELECT count(*) FROM ledger_sum"); n != 1 {
-				t.Errorf("%d sums are left, want those of the last transaction", n)
+				t.Errorf("%d sums are left, want only the last transaction's", n)
 			}
 		})
 	}
 }
 
-// Entries that were not aggregated when the sums came are aggregated after the migration, and once.
+// Entries that were not aggregated before the migration are aggregated once after it.
 func TestSumsOfOldEntries(t *testing.T) {
 	pool, dsn := migratedBefore(t, "00146")
 	for range 3 {

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/trace"
 )
 
-// traceRows reads the traces that earlier releases stored in rows of their own. It can go a release after they have all
-// expired.
+// traceRows reads traces of releases before migration 00145, which stored a row for each. It can be removed once they
+// have all expired.
 type traceRows struct{ q *dbsql.Queries }
 
 // list returns the records that a filter selects, in no order.

@@ -25,7 +25,7 @@ import (
 // traceAt is when the traces of these tests begin.
 var traceAt = time.Date(2026, 11, 22, 10, 0, 0, 123456000, time.UTC)
 
-// fullTrace is a trace of which each field has a value.
+// fullTrace returns a trace with a value in each field.
 func fullTrace() trace.Record {
 	sealed := []byte{0, 1, 255}
 	return trace.Record{
@@ -47,7 +47,7 @@ func fullTrace() trace.Record {
 	}
 }
 
-// traceWriters store records as this release does, and as those before migration 00145.
+// traceWriters store records as this release does, and as releases before migration 00145 do.
 var traceWriters = map[string]func(*testing.T, *pgxpool.Pool, ...trace.Record){"segments": appendTraces, "rows": insertTraceRows}
 
 // Each field of a record and of its content is read back as it was written, by this release or by an earlier one.
@@ -117,7 +117,7 @@ func insertTraceRows(t *testing.T, pool *pgxpool.Pool, records ...trace.Record) 
 	}
 }
 
-// Records that are stored already are not stored again, whichever organizations they are of.
+// Append stores a batch once, even a batch of several organizations.
 func TestTracesAreStoredOnce(t *testing.T) {
 	store := NewTraces(testkit.Postgres(t, migrations.FS))
 	first, second := fullTrace(), fullTrace()
@@ -147,8 +147,8 @@ func traceFilters() map[string]trace.Filter {
 	}
 }
 
-// someTraces returns traces that began at any time of two hours, some at the same time and some of one request, as they
-// come from calls of any length: in no order.
+// someTraces returns n traces that began within two hours, in no order. Some began at the same time, and some have the
+// same request id.
 func someTraces(chance *rand.Rand, n int) []trace.Record {
 	records := make([]trace.Record, n)
 	for i := range records {
@@ -175,8 +175,8 @@ func someTraces(chance *rand.Rand, n int) []trace.Record {
 	return records
 }
 
-// Pages hold what a filter selects, newest first and each record once, wherever it's stored: rows of an earlier release,
-// segments of one record and of many, records of calls that took long beside those of short ones.
+// List returns the selected records, newest first and each once. Some are stored in rows of an earlier release, some in
+// small and large segments, and long calls share segments with short ones.
 func TestTracePages(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store, chance := NewTraces(pool), rand.New(rand.NewPCG(1, 2))
@@ -274,7 +274,7 @@ func TestLatestTraces(t *testing.T) {
 	}
 }
 
-// Only Drop deletes a record's content with it, even a content with a longer retention.
+// Drop deletes contents when they expire, and records with the rest of their contents.
 func TestTracesAreDropped(t *testing.T) {
 	for name, write := range traceWriters {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestTracesAreDropped(t *testing.T) {
 	}
 }
 
-// An organization's contents are erased, those of others and all records stay.
+// Erase deletes one organization's contents. It leaves all records, and other organizations' contents.
 func TestTracesAreErased(t *testing.T) {
 	for name, write := range traceWriters {
 		t.Run(name, func(t *testing.T) {

@@ -128,10 +128,10 @@ type CompareBudgetsRow struct {
 	Recorded int64
 }
 
-// CompareBudgets reads the next transactions of the ledger's feed, compares the budgets that they count under with the
-// thresholds of their organizations, and records an event for every threshold that each has reached, so that what is
-// recorded does not depend on when it is compared. It compares with what is spent in the period of a row, up to now: rows that are
-// committed at the same time are read later, and see each other.
+// CompareBudgets reads the next transactions of the ledger's feed and compares the budgets that they count under with the
+// thresholds of their organizations. It records an event for every threshold that each has reached, so that the events
+// don't depend on when it runs. Spend is taken from a row's period up to now: rows that are committed meanwhile are in
+// it, and are read by the next step.
 func (q *Queries) CompareBudgets(ctx context.Context, arg CompareBudgetsParams) (CompareBudgetsRow, error) {
 	row := q.db.QueryRow(ctx, compareBudgets, arg.AfterTxid, arg.Count, arg.AfterSeq)
 	var i CompareBudgetsRow

@@ -550,8 +550,8 @@ SELECT
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true)
 `
 
-// PlanForAggregation sets the planner for the rest of the transaction. A statement that runs each second keeps its plan, because planning it takes
-// longer than reading the sums of a second.
+// PlanForAggregation sets the planner for the rest of the transaction. A statement that runs each second keeps its plan,
+// because planning it takes longer than reading the sums of a second.
 func (q *Queries) PlanForAggregation(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planForAggregation)
 	return err

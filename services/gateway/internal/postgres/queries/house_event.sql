@@ -10,10 +10,10 @@ DELETE FROM key_budget WHERE seen_at < now() - interval '2 days';
 SELECT txid::text AS txid, seq FROM budget_mark FOR UPDATE SKIP LOCKED;
 
 -- name: CompareBudgets :one
--- CompareBudgets reads the next transactions of the ledger's feed, compares the budgets that they count under with the
--- thresholds of their organizations, and records an event for every threshold that each has reached, so that what is
--- recorded does not depend on when it is compared. It compares with what is spent in the period of a row, up to now: rows that are
--- committed at the same time are read later, and see each other.
+-- CompareBudgets reads the next transactions of the ledger's feed and compares the budgets that they count under with the
+-- thresholds of their organizations. It records an event for every threshold that each has reached, so that the events
+-- don't depend on when it runs. Spend is taken from a row's period up to now: rows that are committed meanwhile are in
+-- it, and are read by the next step.
 WITH next AS MATERIALIZED (
     SELECT ledger_sum_until(cast(@after_txid::text AS xid8), @count::int) AS txid
 ),

@@ -199,8 +199,8 @@ SELECT
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
 
 -- name: PlanForAggregation :exec
--- PlanForAggregation sets the planner for the rest of the transaction. A statement that runs each second keeps its plan, because planning it takes
--- longer than reading the sums of a second.
+-- PlanForAggregation sets the planner for the rest of the transaction. A statement that runs each second keeps its plan,
+-- because planning it takes longer than reading the sums of a second.
 SELECT
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
