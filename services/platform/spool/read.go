@@ -102,7 +102,7 @@ func (s *Spool) Drop(end int64) error {
 		s.segments = s.segments[1:]
 	}
 	if len(s.segments) == 1 && s.head == s.tail {
-		errs = append(errs, s.reuse(s.segments[0]))
+		errs = append(errs, s.segments[0].erase())
 	}
 	return errors.Join(errs...)
 }
@@ -121,15 +121,21 @@ func (s *Spool) discard(g *segment) error {
 	return errors.Join(err, g.file.Close())
 }
 
-// reuse empties the only remaining segment, so that a restart reads few records again.
-func (s *Spool) reuse(g *segment) error {
-	if g.damaged || g.size < reuseSize {
+// erase removes the records of the only remaining segment, so that a restart doesn't read them again. Consumers
+// recognize repeated records for a limited time only.
+func (g *segment) erase() error {
+	if g.damaged || g.size == 0 {
 		return nil
 	}
-	if err := g.file.Truncate(0); err != nil {
+	if g.size > roomSize {
+		if err := g.file.Truncate(0); err != nil {
+			return fmt.Errorf("empty spool: %w", err)
+		}
+		g.zeroed = 0
+	} else if _, err := g.file.WriteAt(zeros[:g.size], 0); err != nil {
 		return fmt.Errorf("empty spool: %w", err)
 	}
-	g.base, g.size = s.tail, 0
+	g.base, g.size = g.end(), 0
 	return nil
 }
 

@@ -5,7 +5,8 @@
 // alive, so that other processes can recognize the folders of dead ones (Orphans). Its segments hold one record per
 // line: the CRC-32 of the record as eight hex digits, a space, the record. A line cut off at the end was never
 // acknowledged and is skipped. A damaged line in the middle is skipped too, without affecting others, and its segment
-// is kept for inspection.
+// is kept for inspection. Zeros may follow the last line: records are written over them, so that a sync needn't wait
+// for the file system's journal to record a new size. Readers skip them as a line that was cut off.
 //
 // Reading removes nothing: records that were read but not dropped are read again by the next process. A consumer must
 // tolerate repeated records.
@@ -27,8 +28,8 @@ import (
 const (
 	// segmentSize is the size at which a new segment begins. Disk space is freed one segment at a time.
 	segmentSize = 4 << 20
-	// reuseSize is the smallest size at which a fully dropped segment is truncated.
-	reuseSize = 256 << 10
+	// roomSize is how many zeros are written ahead of the records.
+	roomSize = 256 << 10
 
 	suffix        = ".spool"
 	suffixNew     = ".new"
@@ -58,10 +59,30 @@ type Spool struct {
 type segment struct {
 	file       *os.File
 	base, size int64
-	damaged    bool
+	// zeroed is where the zeros after the records end.
+	zeroed  int64
+	damaged bool
 }
 
 func (g *segment) end() int64 { return g.base + g.size }
+
+// append writes text after the records.
+func (g *segment) append(text []byte) error {
+	if g.size+int64(len(text)) > g.zeroed {
+		// If the disk has no room for zeros, it may still have some for the text.
+		n, _ := g.file.WriteAt(zeros[:], g.size)
+		g.zeroed = g.size + int64(n)
+	}
+	if _, err := g.file.WriteAt(text, g.size); err != nil {
+		_ = g.file.Truncate(g.size) // Discard a partial line; if this fails, only that line is damaged.
+		g.zeroed = g.size
+		return fmt.Errorf("write spool: %w", err)
+	}
+	g.size += int64(len(text))
+	return nil
+}
+
+var zeros [roomSize]byte
 
 // Open creates a spool under root. It creates root if necessary; no other user may have write access to it. The spool
 // is Full once limit bytes wait. Append still accepts records then, for work already in progress.
@@ -178,11 +199,9 @@ func (s *Spool) write(text []byte) (end int64, err error) {
 		}
 		last = s.segments[len(s.segments)-1]
 	}
-	if _, err := last.file.WriteAt(text, last.size); err != nil {
-		_ = last.file.Truncate(last.size) // Discard a partial line; if this fails, only that line is damaged.
-		return 0, fmt.Errorf("write spool: %w", err)
+	if err := last.append(text); err != nil {
+		return 0, err
 	}
-	last.size += int64(len(text))
 	s.tail += int64(len(text))
 	return s.tail, nil
 }

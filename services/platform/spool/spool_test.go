@@ -140,7 +140,7 @@ func TestSegments(t *testing.T) {
 		}
 		disk += info.Size()
 	}
-	if len(files) != 1 || disk > reuseSize {
+	if len(files) != 1 || disk > roomSize {
 		t.Errorf("%d files with %d bytes for nothing", len(files), disk)
 	}
 }
@@ -250,7 +250,8 @@ func TestOrphanHalfRead(t *testing.T) {
 	}
 }
 
-// After a crash that cut the file at any byte, every complete record is there, in order, and nothing else.
+// After a crash that lost everything from any byte on, every complete record is there, in order, and nothing else. The
+// file ends there, or zeros follow.
 func TestTornAtEveryByte(t *testing.T) {
 	texts := numbers(0, 6)
 	whole := start(t, t.TempDir(), 1<<20)
@@ -262,29 +263,37 @@ func TestTornAtEveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := range len(text) + 1 {
-		root := t.TempDir()
-		dir := filepath.Join(root, "dead"+suffix)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "00000001"+suffix), text[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		alive := start(t, root, 1<<20)
-		found := orphans(t, alive)
-		got, damaged := drain(t, found[0], 4)
+	for cut := range ends[len(ends)-1] + 1 {
 		want := 0
-		for want < len(ends) && ends[want] <= int64(cut) {
+		for want < len(ends) && ends[want] <= cut {
 			want++
 		}
-		if !slices.Equal(got, texts[:want]) || damaged != 0 {
-			t.Fatalf("cut at %d: %q and %d damaged, want the first %d", cut, got, damaged, want)
-		}
-		if err := errors.Join(found[0].Close(), alive.Close()); err != nil {
-			t.Fatal(err)
+		for _, file := range [][]byte{text[:cut], slices.Concat(text[:cut], make([]byte, roomSize-cut))} {
+			if got, damaged := recovered(t, file); !slices.Equal(got, texts[:want]) || damaged != 0 {
+				t.Fatalf("cut at %d of %d bytes: %q and %d damaged, want the first %d", cut, len(file), got, damaged, want)
+			}
 		}
 	}
+}
+
+// recovered returns the records that a new process finds in the segment of one that died.
+func recovered(t *testing.T, segment []byte) (records []string, damaged int) {
+	t.Helper()
+	root := t.TempDir()
+	dir := filepath.Join(root, "dead"+suffix)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "00000001"+suffix), segment, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	alive := start(t, root, 1<<20)
+	found := orphans(t, alive)
+	records, damaged = drain(t, found[0], 4)
+	if err := errors.Join(found[0].Close(), alive.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return records, damaged
 }
 
 // A damaged byte loses only its own record, and the file is kept.
@@ -307,6 +316,56 @@ func TestDamage(t *testing.T) {
 	}
 	if kept, _ := filepath.Glob(filepath.Join(root, "*"+suffixDamaged)); len(kept) != 1 {
 		t.Errorf("kept %v, want the damaged segment", kept)
+	}
+}
+
+// A process that dies leaves none of the records that it dropped once its spool was empty, however few they were.
+func TestDroppedRecordsAreErased(t *testing.T) {
+	for name, count := range map[string]int{"few": 3, "more than zeros were written for": 20_000} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dead := start(t, root, 1<<20)
+			put(t, dead, numbers(0, count)...)
+			if got, _ := drain(t, dead, count); len(got) != count {
+				t.Fatalf("read %d records, want %d", len(got), count)
+			}
+			put(t, dead, "kept")
+			kill(t, dead)
+			got, damaged := drain(t, orphans(t, start(t, root, 1<<20))[0], 9)
+			if !slices.Equal(got, []string{"kept"}) || damaged != 0 {
+				t.Errorf("%q and %d damaged, want the record that was not dropped", got, damaged)
+			}
+		})
+	}
+}
+
+// Records are written over zeros, so that a sync of them doesn't change the file's size.
+func TestSizeOfFile(t *testing.T) {
+	s := start(t, t.TempDir(), 64<<20)
+	put(t, s, "first")
+	size := func() int64 {
+		t.Helper()
+		info, err := s.segments[0].file.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	if size() != roomSize {
+		t.Errorf("%d bytes after one record, want %d", size(), roomSize)
+	}
+	for range 3 {
+		put(t, s, strings.Repeat("x", roomSize/2))
+		if _, damaged := drain(t, s, 9); damaged != 0 {
+			t.Errorf("%d damaged records", damaged)
+		}
+	}
+	if size() != roomSize {
+		t.Errorf("%d bytes after records that were dropped, want %d", size(), roomSize)
+	}
+	put(t, s, strings.Repeat("x", 2*roomSize))
+	if size() <= 2*roomSize {
+		t.Errorf("%d bytes hold a record of %d", size(), 2*roomSize)
 	}
 }
 
@@ -442,45 +501,60 @@ func BenchmarkAppend(b *testing.B) {
 	_ = s.Close()
 }
 
-// BenchmarkAppendSync appends and syncs a record with 1, 16 and 64 concurrent callers, the first of which drops what is
-// there. It reports elapsed and processor time.
+// BenchmarkAppendSync appends and syncs a record with 1, 16 and 64 concurrent callers, and with one that does so 200 times
+// a second. The first caller drops what is there. It reports elapsed and processor time, and how long a caller waits.
 func BenchmarkAppendSync(b *testing.B) {
-	record := bytes.Repeat([]byte("x"), 700)
 	for _, callers := range []int{1, 16, 64} {
-		b.Run(fmt.Sprint(callers), func(b *testing.B) {
-			s, err := Open(b.TempDir()+"/spool", 1<<40)
-			if err != nil {
-				b.Fatal(err)
+		b.Run(fmt.Sprint(callers), func(b *testing.B) { appendSync(b, callers, nil) })
+	}
+	b.Run("200 a second", func(b *testing.B) {
+		ticker := time.NewTicker(time.Second / 200)
+		defer ticker.Stop()
+		appendSync(b, 1, ticker.C)
+	})
+}
+
+// appendSync appends and syncs b.N records. Each waits for a tick if there are any.
+func appendSync(b *testing.B, callers int, ticks <-chan time.Time) {
+	b.Helper()
+	record := bytes.Repeat([]byte("x"), 700)
+	s, err := Open(b.TempDir()+"/spool", 1<<40)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var left, waited atomic.Int64
+	left.Store(int64(b.N))
+	before := processorTime(b)
+	b.ResetTimer()
+	var group errgroup.Group
+	for caller := range callers {
+		group.Go(func() error {
+			for left.Add(-1) >= 0 {
+				if ticks != nil {
+					<-ticks
+				}
+				begun := time.Now()
+				end, err := s.Append(record)
+				if err := errors.Join(err, s.Sync()); err != nil {
+					return err
+				}
+				waited.Add(time.Since(begun).Nanoseconds())
+				if caller > 0 { // One goroutine at a time may drop.
+					continue
+				}
+				if err := s.Drop(end); err != nil {
+					return err
+				}
 			}
-			var left atomic.Int64
-			left.Store(int64(b.N))
-			before := processorTime(b)
-			b.ResetTimer()
-			var group errgroup.Group
-			for caller := range callers {
-				group.Go(func() error {
-					for left.Add(-1) >= 0 {
-						end, err := s.Append(record)
-						if err := errors.Join(err, s.Sync()); err != nil {
-							return err
-						}
-						if caller > 0 { // One goroutine at a time may drop.
-							continue
-						}
-						if err := s.Drop(end); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-			}
-			if err := group.Wait(); err != nil {
-				b.Error(err)
-			}
-			b.ReportMetric(float64((processorTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
-			_ = s.Close()
+			return nil
 		})
 	}
+	if err := group.Wait(); err != nil {
+		b.Error(err)
+	}
+	b.ReportMetric(float64((processorTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(waited.Load())/float64(b.N), "wait-ns/op")
+	_ = s.Close()
 }
 
 func processorTime(tb testing.TB) time.Duration {

@@ -52,7 +52,7 @@ func (s *Spool) perform(f *flush) error {
 	s.mu.Unlock()
 	for _, file := range files {
 		// A segment that was closed in the meantime holds no record that is still needed.
-		if err := file.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
+		if err := syncData(file); err != nil && !errors.Is(err, fs.ErrClosed) {
 			return fmt.Errorf("sync spool: %w", err)
 		}
 	}
