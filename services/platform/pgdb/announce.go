@@ -24,8 +24,8 @@ type Announcer struct {
 const (
 	// announceClass is the class of the advisory locks; their objects are hashes of the schema and the name.
 	announceClass = 0x53594954
-	// awaitPoll is how often a reader looks whether what it awaits has happened.
-	awaitPoll = 4 * time.Millisecond
+	// Bounds of a reader's pauses between two looks.
+	minPause, maxPause = 4 * time.Millisecond, 25 * time.Millisecond
 	// announceTime bounds the wait of a reader.
 	announceTime = 3 * time.Second
 	// withdrawTime bounds the end of an announcement. After it the pool closes the connection, which has the same effect.
@@ -81,25 +81,34 @@ func AwaitAnnounced(ctx context.Context, pool *pgxpool.Pool, name string) error 
 	})
 }
 
-// Await returns when done has returned true or an error; it is called every 4 ms, the first time after such a pause. After
-// the limit Await gives up without an error.
+// Await returns when done has returned true or an error. It calls done after pauses of half the time waited so far, at
+// least 4 and at most 25 ms, and a last time at the limit. After that Await gives up without an error.
 func Await(ctx context.Context, limit time.Duration, done func(context.Context) (bool, error)) error {
-	ticker := time.NewTicker(awaitPoll)
-	defer ticker.Stop()
-	end := time.NewTimer(limit)
-	defer end.Stop()
+	start := time.Now()
+	timer := time.NewTimer(min(pauseAfter(0), limit))
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("await other transactions: %w", context.Cause(ctx))
-		case <-end.C:
-			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		if ended, err := done(ctx); ended || err != nil {
 			return err
 		}
+		waited := time.Since(start)
+		if waited >= limit {
+			return nil
+		}
+		timer.Reset(min(pauseAfter(waited), limit-waited))
 	}
+}
+
+// pauseAfter returns how long a reader that has waited so long pauses before it looks again. For each look the server
+// copies its lock table. As pauses grow with the wait, a reader waits at most half as long again as it must, or 4 ms
+// longer.
+func pauseAfter(waited time.Duration) time.Duration {
+	return min(max(waited/2, minPause), maxPause)
 }
 
 // announced returns the virtual IDs of the transactions that announce writes. Postgres uses no ID twice.
