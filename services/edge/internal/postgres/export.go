@@ -39,15 +39,19 @@ func (x *Exports) Lease(ctx context.Context, name, holder string, duration time.
 func (x *Exports) held(ctx context.Context, lease string, fence int64, do func(q *dbsql.Queries) error) error {
 	return pgdb.InTx(ctx, x.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
-		held, err := q.HoldExportLease(ctx, dbsql.HoldExportLeaseParams{Name: lease, Fence: fence})
-		switch {
-		case err != nil:
+		if err := fenced(q.HoldExportLease(ctx, dbsql.HoldExportLeaseParams{Name: lease, Fence: fence})); err != nil {
 			return err
-		case !held:
-			return export.ErrFence
 		}
 		return do(q)
 	})
+}
+
+// fenced returns export.ErrFence for a statement that found another fence than its own.
+func fenced(held bool, err error) error {
+	if err == nil && !held {
+		return export.ErrFence
+	}
+	return err
 }
 
 // Collect implements export.Store.
@@ -114,24 +118,39 @@ func (x *Exports) cursors(ctx context.Context, destination string, all bool, lim
 // leaseOf returns the name of the lease that writes to a destination's cursors need.
 func leaseOf(destination string) string { return "destination/" + destination }
 
-// Begin implements export.Store.
+// Begin implements export.Store. It is one statement, hence one transaction and one round trip.
 func (x *Exports) Begin(ctx context.Context, fence int64, c export.Cursor, at time.Time) error {
-	return x.held(ctx, leaseOf(c.Destination), fence, func(q *dbsql.Queries) error {
-		return q.BeginExportPage(ctx, dbsql.BeginExportPageParams{ID: c.ID, At: at})
+	held, err := dbsql.New(x.pool).BeginExportPage(ctx, dbsql.BeginExportPageParams{
+		Lease: leaseOf(c.Destination), Fence: fence, ID: c.ID, At: at,
+	})
+	return fenced(held, err)
+}
+
+// Advance implements export.Store. For a page without refusals it is one statement, hence one transaction and one round
+// trip.
+func (x *Exports) Advance(ctx context.Context, fence int64, p export.Progress) error {
+	params := advancement(fence, p)
+	if len(p.Refused) == 0 && p.Cursor.Until.IsZero() {
+		return fenced(dbsql.New(x.pool).AdvanceExportCursor(ctx, params))
+	}
+	return pgdb.InTx(ctx, x.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		if err := fenced(q.AdvanceExportCursor(ctx, params)); err != nil {
+			return err
+		}
+		return recordRefusals(ctx, q, p)
 	})
 }
 
-// Advance implements export.Store.
-func (x *Exports) Advance(ctx context.Context, fence int64, p export.Progress) error {
-	return x.held(ctx, leaseOf(p.Cursor.Destination), fence, func(q *dbsql.Queries) error {
-		_, err := q.AdvanceExportCursor(ctx, dbsql.AdvanceExportCursorParams{
-			ID: p.Cursor.ID, Position: p.Page.Next, Sent: int64(len(p.Taken)), Refused: int64(len(p.Refused)), Finished: p.Page.End,
-		})
-		if err != nil {
-			return err
-		}
-		return recordEvents(ctx, q, p)
-	})
+func advancement(fence int64, p export.Progress) dbsql.AdvanceExportCursorParams {
+	c, last := p.Cursor, p.Last
+	return dbsql.AdvanceExportCursorParams{
+		Lease: leaseOf(c.Destination), Fence: fence, ID: c.ID, Position: p.Page.Next, Sent: int64(len(p.Taken)),
+		Refused: int64(len(p.Refused)), Finished: p.Page.End, Destination: c.Destination, Account: last.Account,
+		SentAt: optionalTime(last.SentAt), Identifier: last.Event.Identifier, Source: string(last.Event.Source),
+		OrganizationID: last.Event.Organization, Metric: last.Event.Metric, Customer: last.Event.Customer,
+		Name: last.Event.Name, Value: last.Event.Amount, OccurredAt: last.Event.At,
+	}
 }
 
 // Fail implements export.Store.
@@ -144,19 +163,18 @@ func (x *Exports) Fail(ctx context.Context, fence int64, p export.Progress, fail
 		if err != nil {
 			return err
 		}
-		return recordEvents(ctx, q, p)
+		if !p.Last.SentAt.IsZero() {
+			if err := q.KeepLastTaken(ctx, lastTaken(p.Cursor.Destination, p.Last)); err != nil {
+				return err
+			}
+		}
+		return recordRefusals(ctx, q, p)
 	})
 }
 
-// recordEvents adds the refusals, removes the refusals of events that a back-fill has delivered, and keeps the event that
-// was taken last.
-func recordEvents(ctx context.Context, q *dbsql.Queries, p export.Progress) error {
+// recordRefusals adds the refusals, and removes the refusals of events that a back-fill has delivered.
+func recordRefusals(ctx context.Context, q *dbsql.Queries, p export.Progress) error {
 	c := p.Cursor
-	if !p.Last.SentAt.IsZero() {
-		if err := q.KeepLastTaken(ctx, lastTaken(c.Destination, p.Last)); err != nil {
-			return err
-		}
-	}
 	if len(p.Refused) > 0 {
 		if err := q.AddExportRefusals(ctx, refusals(c, p.Refused)); err != nil {
 			return err

@@ -75,47 +75,105 @@ func (q *Queries) AddExportRefusals(ctx context.Context, arg AddExportRefusalsPa
 	return err
 }
 
-const advanceExportCursor = `-- name: AdvanceExportCursor :execrows
-UPDATE export_cursor AS c SET position = $1, settled = '{}', unsure_since = NULL, sent = c.sent + $2, refused = c.refused + $3,
-    failure = '', failing_since = NULL, updated_at = now(),
-    finished_at = CASE WHEN $4::boolean AND c.until IS NOT NULL THEN now() END
-WHERE c.id = $5
+const advanceExportCursor = `-- name: AdvanceExportCursor :one
+WITH held AS (
+    SELECT FROM export_lease AS l WHERE l.name = $1 AND l.fence = $2 FOR SHARE
+), advanced AS (
+    UPDATE export_cursor AS c SET position = $3, settled = '{}', unsure_since = NULL, sent = c.sent + $4,
+        refused = c.refused + $5, failure = '', failing_since = NULL, updated_at = now(),
+        finished_at = CASE WHEN $6::boolean AND c.until IS NOT NULL THEN now() END
+    WHERE c.id = $7 AND EXISTS (SELECT FROM held)
+), kept AS (
+    INSERT INTO export_last_taken AS t (destination, account, sent_at, identifier, source, organization_id, metric, customer, name, value, occurred_at)
+    SELECT $8, $9, $10::timestamptz, $11, $12, $13, $14, $15, $16, $17,
+        $18::timestamptz
+    WHERE $10::timestamptz IS NOT NULL AND EXISTS (SELECT FROM held)
+    ON CONFLICT (destination) DO UPDATE SET account = excluded.account, sent_at = excluded.sent_at, identifier = excluded.identifier,
+        source = excluded.source, organization_id = excluded.organization_id, metric = excluded.metric, customer = excluded.customer,
+        name = excluded.name, value = excluded.value, occurred_at = excluded.occurred_at
+)
+SELECT EXISTS (SELECT FROM held) AS held
 `
 
 type AdvanceExportCursorParams struct {
-	Position string
-	Sent     int64
-	Refused  int64
-	Finished bool
-	ID       int64
+	Lease          string
+	Fence          int64
+	Position       string
+	Sent           int64
+	Refused        int64
+	Finished       bool
+	ID             int64
+	Destination    string
+	Account        string
+	SentAt         *time.Time
+	Identifier     string
+	Source         string
+	OrganizationID string
+	Metric         string
+	Customer       string
+	Name           string
+	Value          string
+	OccurredAt     time.Time
 }
 
-func (q *Queries) AdvanceExportCursor(ctx context.Context, arg AdvanceExportCursorParams) (int64, error) {
-	result, err := q.db.Exec(ctx, advanceExportCursor,
+// AdvanceExportCursor moves a cursor behind a page and keeps the event that the destination took last; sent_at is null if
+// it took none. It does nothing if the lease has another fence, and reports whether the fence was right. The fence stays
+// the same until the transaction ends.
+func (q *Queries) AdvanceExportCursor(ctx context.Context, arg AdvanceExportCursorParams) (bool, error) {
+	row := q.db.QueryRow(ctx, advanceExportCursor,
+		arg.Lease,
+		arg.Fence,
 		arg.Position,
 		arg.Sent,
 		arg.Refused,
 		arg.Finished,
 		arg.ID,
+		arg.Destination,
+		arg.Account,
+		arg.SentAt,
+		arg.Identifier,
+		arg.Source,
+		arg.OrganizationID,
+		arg.Metric,
+		arg.Customer,
+		arg.Name,
+		arg.Value,
+		arg.OccurredAt,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var held bool
+	err := row.Scan(&held)
+	return held, err
 }
 
-const beginExportPage = `-- name: BeginExportPage :exec
-UPDATE export_cursor AS c SET unsure_since = coalesce(c.unsure_since, $1::timestamptz) WHERE c.id = $2
+const beginExportPage = `-- name: BeginExportPage :one
+WITH held AS (
+    SELECT FROM export_lease AS l WHERE l.name = $1 AND l.fence = $2 FOR SHARE
+), begun AS (
+    UPDATE export_cursor AS c SET unsure_since = coalesce(c.unsure_since, $3::timestamptz)
+    WHERE c.id = $4 AND EXISTS (SELECT FROM held)
+)
+SELECT EXISTS (SELECT FROM held) AS held
 `
 
 type BeginExportPageParams struct {
-	At time.Time
-	ID int64
+	Lease string
+	Fence int64
+	At    time.Time
+	ID    int64
 }
 
-func (q *Queries) BeginExportPage(ctx context.Context, arg BeginExportPageParams) error {
-	_, err := q.db.Exec(ctx, beginExportPage, arg.At, arg.ID)
-	return err
+// BeginExportPage records since when a page's events may have been taken. It does nothing if the lease has another fence,
+// and reports whether the fence was right.
+func (q *Queries) BeginExportPage(ctx context.Context, arg BeginExportPageParams) (bool, error) {
+	row := q.db.QueryRow(ctx, beginExportPage,
+		arg.Lease,
+		arg.Fence,
+		arg.At,
+		arg.ID,
+	)
+	var held bool
+	err := row.Scan(&held)
+	return held, err
 }
 
 const collectCounts = `-- name: CollectCounts :execrows

@@ -59,14 +59,38 @@ WHERE c.destination = @destination AND (@all_of_them::boolean OR c.finished_at I
 ORDER BY c.until IS NOT NULL, c.id DESC
 LIMIT @page;
 
--- name: AdvanceExportCursor :execrows
-UPDATE export_cursor AS c SET position = @position, settled = '{}', unsure_since = NULL, sent = c.sent + @sent, refused = c.refused + @refused,
-    failure = '', failing_since = NULL, updated_at = now(),
-    finished_at = CASE WHEN @finished::boolean AND c.until IS NOT NULL THEN now() END
-WHERE c.id = @id;
+-- name: AdvanceExportCursor :one
+-- AdvanceExportCursor moves a cursor behind a page and keeps the event that the destination took last; sent_at is null if
+-- it took none. It does nothing if the lease has another fence, and reports whether the fence was right. The fence stays
+-- the same until the transaction ends.
+WITH held AS (
+    SELECT FROM export_lease AS l WHERE l.name = @lease AND l.fence = @fence FOR SHARE
+), advanced AS (
+    UPDATE export_cursor AS c SET position = @position, settled = '{}', unsure_since = NULL, sent = c.sent + @sent,
+        refused = c.refused + @refused, failure = '', failing_since = NULL, updated_at = now(),
+        finished_at = CASE WHEN @finished::boolean AND c.until IS NOT NULL THEN now() END
+    WHERE c.id = @id AND EXISTS (SELECT FROM held)
+), kept AS (
+    INSERT INTO export_last_taken AS t (destination, account, sent_at, identifier, source, organization_id, metric, customer, name, value, occurred_at)
+    SELECT @destination, @account, sqlc.narg(sent_at)::timestamptz, @identifier, @source, @organization_id, @metric, @customer, @name, @value,
+        @occurred_at::timestamptz
+    WHERE sqlc.narg(sent_at)::timestamptz IS NOT NULL AND EXISTS (SELECT FROM held)
+    ON CONFLICT (destination) DO UPDATE SET account = excluded.account, sent_at = excluded.sent_at, identifier = excluded.identifier,
+        source = excluded.source, organization_id = excluded.organization_id, metric = excluded.metric, customer = excluded.customer,
+        name = excluded.name, value = excluded.value, occurred_at = excluded.occurred_at
+)
+SELECT EXISTS (SELECT FROM held) AS held;
 
--- name: BeginExportPage :exec
-UPDATE export_cursor AS c SET unsure_since = coalesce(c.unsure_since, @at::timestamptz) WHERE c.id = @id;
+-- name: BeginExportPage :one
+-- BeginExportPage records since when a page's events may have been taken. It does nothing if the lease has another fence,
+-- and reports whether the fence was right.
+WITH held AS (
+    SELECT FROM export_lease AS l WHERE l.name = @lease AND l.fence = @fence FOR SHARE
+), begun AS (
+    UPDATE export_cursor AS c SET unsure_since = coalesce(c.unsure_since, @at::timestamptz)
+    WHERE c.id = @id AND EXISTS (SELECT FROM held)
+)
+SELECT EXISTS (SELECT FROM held) AS held;
 
 -- name: FailExportCursor :exec
 UPDATE export_cursor AS c SET settled = c.settled || @settled::text[], unsure_since = sqlc.narg(unsure_since),
