@@ -69,15 +69,20 @@ func (l *Ledger) awaitListed(ctx context.Context, organization string) error {
 	return pgdb.Await(ctx, l.patience, func(ctx context.Context) (bool, error) { return queries.IsListed(ctx, newest) })
 }
 
-// bucketFields are the fields of a row that hold the buckets, by the names that sqlc gives their columns.
-var bucketFields = func() (fields [provider.BucketCount][]int) {
-	row := reflect.TypeFor[dbsql.ListEntriesRow]()
+// bucketFields are the fields of a row that hold the buckets.
+var bucketFields = fieldsOfBuckets[dbsql.ListEntriesRow]()
+
+// fieldsOfBuckets returns the field of each bucket in a struct that sqlc generated. sqlc names it after the bucket's
+// column.
+func fieldsOfBuckets[T any]() (fields [provider.BucketCount][]int) {
+	row := reflect.TypeFor[T]()
 	for _, b := range provider.Buckets() {
-		field, _ := row.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, strings.ReplaceAll(b.Column(), "_", "")) })
+		name := strings.ReplaceAll(b.Column(), "_", "")
+		field, _ := row.FieldByNameFunc(func(of string) bool { return strings.EqualFold(of, name) })
 		fields[b] = field.Index
 	}
 	return fields
-}()
+}
 
 func usageOf(r *dbsql.ListEntriesRow) (u provider.Usage) {
 	row := reflect.ValueOf(r).Elem()

@@ -91,6 +91,9 @@ func (l *Ledger) commitEntries(ctx context.Context, entries []ledger.Entry) erro
 	if err != nil {
 		return err
 	}
+	if len(entries) <= maxAdded {
+		return addEntries(ctx, l.pool, entries, counts)
+	}
 	return pgdb.InTx(ctx, l.pool, func(tx pgx.Tx) error {
 		if err := copyEntries(ctx, tx, entries); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -227,16 +226,8 @@ func (c *entryCounts) queue(ctx context.Context, q *dbsql.Queries) error {
 	return err
 }
 
-// sumFields maps each bucket to its field of AddSumsParams, whose name sqlc derives from the bucket's column.
-var sumFields = func() (fields [provider.BucketCount][]int) {
-	params := reflect.TypeFor[dbsql.AddSumsParams]()
-	for _, b := range provider.Buckets() {
-		name := strings.ReplaceAll(b.Column(), "_", "")
-		field, _ := params.FieldByNameFunc(func(of string) bool { return strings.EqualFold(of, name) })
-		fields[b] = field.Index
-	}
-	return fields
-}()
+// sumFields are the fields of AddSumsParams that hold the buckets.
+var sumFields = fieldsOfBuckets[dbsql.AddSumsParams]()
 
 func (c *entryCounts) queueSums(ctx context.Context, q *dbsql.Queries) error {
 	if c.unsummed {

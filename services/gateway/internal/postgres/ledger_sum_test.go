@@ -59,16 +59,18 @@ func counted(t *testing.T, pool *pgxpool.Pool) string {
 
 // An entry counts alike and once, whichever release writes it.
 func TestReleasesCountAlike(t *testing.T) {
-	before, now := testkit.Postgres(t, migrations.FS), testkit.Postgres(t, migrations.FS)
-	all := alike(20)
-	appendAsPreviousRelease(t, before, all)
-	for range 2 {
-		if err := NewLedger(now).Append(t.Context(), all); err != nil {
-			t.Fatal(err)
+	for _, n := range []int{1, maxAdded, maxAdded + 1, 20} {
+		before, now := testkit.Postgres(t, migrations.FS), testkit.Postgres(t, migrations.FS)
+		all := alike(n)
+		appendAsPreviousRelease(t, before, all)
+		for range 2 {
+			if err := NewLedger(now).Append(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if want, got := counted(t, before), counted(t, now); got != want {
-		t.Errorf("this release counts\n%s\nwant, as the previous release,\n%s", got, want)
+		if want, got := counted(t, before), counted(t, now); got != want {
+			t.Errorf("%d entries: this release counts\n%s\nwant, as the previous release,\n%s", n, got, want)
+		}
 	}
 }
 

@@ -108,8 +108,10 @@ func TestAppend(t *testing.T) {
 func TestOnlyTheSameIDRepeats(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	testkit.Exec(t, pool, "CREATE UNIQUE INDEX ON ledger_entry (request_id)")
-	if err := NewLedger(pool).Append(t.Context(), entries(2)); err == nil || errors.Is(err, ledger.ErrUnavailable) {
-		t.Errorf("%v, want a refusal", err)
+	for _, n := range []int{2, 20} {
+		if err := NewLedger(pool).Append(t.Context(), entries(n)); err == nil || errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("%d: %v, want a refusal", n, err)
+		}
 	}
 }
 

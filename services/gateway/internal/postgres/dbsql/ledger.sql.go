@@ -13,6 +13,119 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const addEntry = `-- name: AddEntry :exec
+INSERT INTO ledger_entry (
+    id, request_id, organization_id, key_id, key_origin, user_id, tags, service, run_id, operation,
+    requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint,
+    substituted, cache_hit, attempts, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at,
+    counted, reported_usage, count_metric, input_tokens, cache_read_tokens, cache_write_tokens,
+    cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens,
+    image_output_tokens, audio_output_tokens, images, characters, audio_seconds, searches
+)
+VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+    $11, $12, $13, $14, $15, $16, $17,
+    $18, $19, $20, $21, $22, $23, $24, $25,
+    $26, true, $27, $28, $29, $30, $31,
+    $32, $33, $34, $35, $36,
+    $37, $38, $39, $40, $41, $42
+)
+`
+
+type AddEntryParams struct {
+	ID                    uuid.UUID
+	RequestID             string
+	OrganizationID        string
+	KeyID                 string
+	KeyOrigin             string
+	UserID                string
+	Tags                  []byte
+	Service               string
+	RunID                 string
+	Operation             string
+	RequestedProvider     string
+	RequestedModel        string
+	RequestedGoal         string
+	Provider              string
+	Model                 string
+	Credential            string
+	CredentialFingerprint string
+	Substituted           bool
+	CacheHit              bool
+	Attempts              int16
+	UsageState            string
+	CostPicoUsd           int64
+	PriceVersion          string
+	Outcome               string
+	StartedAt             time.Time
+	EndedAt               time.Time
+	ReportedUsage         []byte
+	CountMetric           string
+	InputTokens           int64
+	CacheReadTokens       int64
+	CacheWriteTokens      int64
+	CacheWriteLongTokens  int64
+	ImageInputTokens      int64
+	AudioInputTokens      int64
+	OutputTokens          int64
+	ReasoningTokens       int64
+	ImageOutputTokens     int64
+	AudioOutputTokens     int64
+	Images                int64
+	Characters            int64
+	AudioSeconds          int64
+	Searches              int64
+}
+
+// AddEntry adds an entry that the gateway counts itself. It fails if the entry is already stored.
+func (q *Queries) AddEntry(ctx context.Context, arg AddEntryParams) error {
+	_, err := q.db.Exec(ctx, addEntry,
+		arg.ID,
+		arg.RequestID,
+		arg.OrganizationID,
+		arg.KeyID,
+		arg.KeyOrigin,
+		arg.UserID,
+		arg.Tags,
+		arg.Service,
+		arg.RunID,
+		arg.Operation,
+		arg.RequestedProvider,
+		arg.RequestedModel,
+		arg.RequestedGoal,
+		arg.Provider,
+		arg.Model,
+		arg.Credential,
+		arg.CredentialFingerprint,
+		arg.Substituted,
+		arg.CacheHit,
+		arg.Attempts,
+		arg.UsageState,
+		arg.CostPicoUsd,
+		arg.PriceVersion,
+		arg.Outcome,
+		arg.StartedAt,
+		arg.EndedAt,
+		arg.ReportedUsage,
+		arg.CountMetric,
+		arg.InputTokens,
+		arg.CacheReadTokens,
+		arg.CacheWriteTokens,
+		arg.CacheWriteLongTokens,
+		arg.ImageInputTokens,
+		arg.AudioInputTokens,
+		arg.OutputTokens,
+		arg.ReasoningTokens,
+		arg.ImageOutputTokens,
+		arg.AudioOutputTokens,
+		arg.Images,
+		arg.Characters,
+		arg.AudioSeconds,
+		arg.Searches,
+	)
+	return err
+}
+
 const isListed = `-- name: IsListed :one
 SELECT (cast($1::text AS xid8) < pg_snapshot_xmin(pg_current_snapshot()))::boolean AS listed
 `

@@ -1,3 +1,22 @@
+-- name: AddEntry :exec
+-- AddEntry adds an entry that the gateway counts itself. It fails if the entry is already stored.
+INSERT INTO ledger_entry (
+    id, request_id, organization_id, key_id, key_origin, user_id, tags, service, run_id, operation,
+    requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint,
+    substituted, cache_hit, attempts, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at,
+    counted, reported_usage, count_metric, input_tokens, cache_read_tokens, cache_write_tokens,
+    cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens,
+    image_output_tokens, audio_output_tokens, images, characters, audio_seconds, searches
+)
+VALUES (
+    @id, @request_id, @organization_id, @key_id, @key_origin, @user_id, @tags, @service, @run_id, @operation,
+    @requested_provider, @requested_model, @requested_goal, @provider, @model, @credential, @credential_fingerprint,
+    @substituted, @cache_hit, @attempts, @usage_state, @cost_pico_usd, @price_version, @outcome, @started_at,
+    @ended_at, true, @reported_usage, @count_metric, @input_tokens, @cache_read_tokens, @cache_write_tokens,
+    @cache_write_long_tokens, @image_input_tokens, @audio_input_tokens, @output_tokens, @reasoning_tokens,
+    @image_output_tokens, @audio_output_tokens, @images, @characters, @audio_seconds, @searches
+);
+
 -- name: ListEntries :many
 -- ListEntries returns the feed in the order of commits. Every transaction below the oldest one in progress has ended,
 -- so no row can appear before those already read; an empty filter matches all.
