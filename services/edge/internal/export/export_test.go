@@ -1,6 +1,7 @@
 package export
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,8 @@ func TestEntryOfGrowth(t *testing.T) {
 
 func TestCents(t *testing.T) {
 	for pico, want := range map[int64]string{
-		0: "0", 1: "0.0000000001", 10_000_000_000: "1", 12_500_000_000: "1.25", 123_456_789_012_345: "12345.6789012345",
+		0: "0", 1: "0.0000000001", 9_999_999_999: "0.9999999999", 10_000_000_000: "1", 10_000_000_001: "1.0000000001",
+		math.MaxInt64: "922337203.6854775807", 12_500_000_000: "1.25", 123_456_789_012_345: "12345.6789012345",
 	} {
 		if got := cents(pico); got != want {
 			t.Errorf("%d pico-USD are %q cents, want %q", pico, got, want)

@@ -17,11 +17,15 @@ const lagoBatch = 100
 func (lago) batch() int { return lagoBatch }
 
 type lagoEvent struct {
-	Transaction  string            `json:"transaction_id"`
-	Subscription string            `json:"external_subscription_id"`
-	Code         string            `json:"code"`
-	Timestamp    int64             `json:"timestamp"`
-	Properties   map[string]string `json:"properties"`
+	Transaction  string         `json:"transaction_id"`
+	Subscription string         `json:"external_subscription_id"`
+	Code         string         `json:"code"`
+	Timestamp    int64          `json:"timestamp"`
+	Properties   lagoProperties `json:"properties"`
+}
+
+type lagoProperties struct {
+	Value string `json:"value"`
 }
 
 // lagoBody returns the body of a request.
@@ -29,11 +33,12 @@ func lagoBody(events []Event) ([]byte, error) {
 	var body struct {
 		Events []lagoEvent `json:"events"`
 	}
-	for _, e := range events {
-		body.Events = append(body.Events, lagoEvent{
+	body.Events = make([]lagoEvent, len(events))
+	for i, e := range events {
+		body.Events[i] = lagoEvent{
 			Transaction: e.Identifier, Subscription: e.Customer, Code: e.Name, Timestamp: e.At.Unix(),
-			Properties: map[string]string{"value": e.Amount},
-		})
+			Properties: lagoProperties{e.Amount},
+		}
 	}
 	return json.Marshal(body)
 }

@@ -3,7 +3,6 @@ package export
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -43,11 +42,12 @@ func entryOf(r billing.Record) (Entry, error) {
 
 // cents returns an amount in pico-USD as an exact decimal number of cents.
 func cents(pico int64) string {
-	const perCent, digits = 10_000_000_000, 10
+	const perCent = 10_000_000_000
 	if pico%perCent == 0 {
 		return strconv.FormatInt(pico/perCent, 10)
 	}
-	return fmt.Sprintf("%d.%s", pico/perCent, strings.TrimRight(fmt.Sprintf("%0*d", digits, pico%perCent), "0"))
+	fraction := strconv.FormatInt(perCent+pico%perCent, 10)[1:] // with its leading zeros
+	return strconv.FormatInt(pico/perCent, 10) + "." + strings.TrimRight(fraction, "0")
 }
 
 // Page implements Pager.
@@ -60,7 +60,7 @@ func (f *LedgerFeed) Page(ctx context.Context, c Cursor, limit int) (Page, error
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Next: read.Next.String(), End: !read.More}
+	page := Page{Entries: make([]Entry, 0, len(read.Records)), Next: read.Next.String(), End: !read.More}
 	for _, r := range read.Records {
 		e, err := entryOf(r)
 		if err != nil {

@@ -196,8 +196,9 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 		}
 	}
 	s.turns.order(events)
+	p.Taken = make([]Event, 0, len(events))
 	for len(events) > 0 {
-		n, aside := min(len(events), s.vendor.batch()), s.setsAside(ctx, c, slices.Concat(settled, p.Taken), now)
+		n, aside := min(len(events), s.vendor.batch()), s.setsAside(ctx, c, settled, p.Taken, now)
 		done, err := s.vendor.send(ctx, events[:n])
 		s.turns.note(done)
 		p.add(done, s.destination, cmp.Or(c.UnsureSince, now))
@@ -221,14 +222,17 @@ func (s *sender) deliver(ctx context.Context, fence int64, c Cursor, now time.Ti
 // pageEvents returns the events of a cursor's page that the destination has not settled yet, and those that it has. For a
 // back-fill of refused events it returns only such events.
 func pageEvents(ctx context.Context, from refusals, d Destination, c Cursor, page Page) (open, settled []Event, err error) {
-	var events []Event
+	events := make([]Event, 0, len(page.Entries))
 	for _, e := range page.Entries {
-		events = append(events, d.Events(c.Source, e)...)
+		events = d.appendEvents(events, c.Source, e)
 	}
 	if c.OnlyRefused && len(events) > 0 {
 		if events, err = onlyRefused(ctx, from, d.Name, events); err != nil {
 			return nil, nil, err
 		}
+	}
+	if len(c.Settled) == 0 {
+		return events, nil, nil
 	}
 	open = unsettled(events, c.Settled)
 	return open, unsettled(events, identifiers(open)), nil

@@ -209,11 +209,14 @@ func (d Destination) reads(s Source) bool {
 }
 
 // Events returns what the destination gets of an entry: an event for each meter with an amount above zero.
-func (d Destination) Events(source Source, e Entry) (events []Event) {
+func (d Destination) Events(source Source, e Entry) []Event { return d.appendEvents(nil, source, e) }
+
+// appendEvents appends what Events returns.
+func (d Destination) appendEvents(events []Event, source Source, e Entry) []Event {
 	customer := e.Organization
 	if d.Customers != nil {
 		if customer = d.Customers[e.Organization]; customer == "" {
-			return nil
+			return events
 		}
 	}
 	for _, v := range e.Values {

@@ -44,10 +44,15 @@ const (
 func (*stripeStream) batch() int { return stripeStreamBatch }
 
 type streamEvent struct {
-	Name       string            `json:"event_name"`
-	Identifier string            `json:"identifier"`
-	Timestamp  string            `json:"timestamp"`
-	Payload    map[string]string `json:"payload"`
+	Name       string        `json:"event_name"`
+	Identifier string        `json:"identifier"`
+	Timestamp  string        `json:"timestamp"`
+	Payload    streamPayload `json:"payload"`
+}
+
+type streamPayload struct {
+	Customer string `json:"stripe_customer_id"`
+	Value    string `json:"value"`
 }
 
 // streamBody returns the body of a request.
@@ -55,11 +60,12 @@ func streamBody(events []Event) ([]byte, error) {
 	var body struct {
 		Events []streamEvent `json:"events"`
 	}
-	for _, e := range events {
-		body.Events = append(body.Events, streamEvent{
+	body.Events = make([]streamEvent, len(events))
+	for i, e := range events {
+		body.Events[i] = streamEvent{
 			Name: e.Name, Identifier: e.Identifier, Timestamp: e.At.UTC().Format(time.RFC3339),
-			Payload: map[string]string{"stripe_customer_id": e.Customer, "value": e.Amount},
-		})
+			Payload: streamPayload{e.Customer, e.Amount},
+		}
 	}
 	return json.Marshal(body)
 }

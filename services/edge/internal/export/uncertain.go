@@ -13,11 +13,11 @@ const holdTime = time.Hour
 // setsAside reports whether events of a page that fail now are set aside: they have held back their page for holdTime
 // while the destination decides on other events. The destination shows that by recognizing an event that it has taken,
 // so an outage sets nothing aside.
-func (s *sender) setsAside(ctx context.Context, c Cursor, settled []Event, now time.Time) bool {
+func (s *sender) setsAside(ctx context.Context, c Cursor, settled, taken []Event, now time.Time) bool {
 	if !heldBack(c, s.destination.Kind, now) {
 		return false
 	}
-	known := s.known(ctx, settled, now)
+	known := s.known(ctx, slices.Concat(settled, taken), now)
 	if len(known) == 0 {
 		return false
 	}
