@@ -100,7 +100,7 @@ func (t *Tail) readOn(ctx context.Context) error {
 	}
 	if excess := len(t.records) - kept; excess > kept {
 		t.start = t.records[excess-1].Position
-		t.records = slices.Clone(t.records[excess:])
+		t.records = slices.Delete(t.records, 0, excess) // in place: page hands out copies
 	}
 	return nil
 }
@@ -152,7 +152,11 @@ func (t *Tail) reach(ctx context.Context, p feed.Position) error {
 // page answers a query from memory.
 func (t *Tail) page(q Query) Page {
 	page := Page{Next: t.end, More: t.more}
-	for i := t.index(q.After); i < len(t.records); i++ {
+	first := t.index(q.After)
+	if q.Organization == "" {
+		page.Records = make([]Record, 0, min(q.Limit, len(t.records)-first))
+	}
+	for i := first; i < len(t.records); i++ {
 		r := &t.records[i]
 		if !q.matches(r) {
 			continue
