@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData returns when a file's data is on disk, with its size but not its modification time (fdatasync,
-// POSIX.1-2024).
+// syncData flushes a file's data and size to disk, but not its modification time (fdatasync, POSIX.1-2024).
 func syncData(file *os.File) error {
 	conn, err := file.SyscallConn()
 	if err != nil {

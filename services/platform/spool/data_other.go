@@ -4,5 +4,5 @@ package spool
 
 import "os"
 
-// syncData returns when a file is on disk.
+// syncData flushes a file to disk.
 func syncData(file *os.File) error { return file.Sync() }

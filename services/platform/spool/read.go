@@ -96,13 +96,27 @@ func (s *Spool) Drop(end int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.head = max(s.head, min(end, s.tail))
+	if s.adopted {
+		return s.discardDropped()
+	}
+	var err error
+	if last := s.segments[len(s.segments)-1]; s.head == s.tail {
+		if !last.damaged {
+			err = last.erase()
+		}
+		if last.damaged || err != nil {
+			err = errors.Join(err, s.extend())
+		}
+	}
+	return errors.Join(err, s.discardDropped())
+}
+
+// discardDropped discards the segments before head, except the last one.
+func (s *Spool) discardDropped() error {
 	var errs []error
 	for len(s.segments) > 1 && s.segments[0].end() <= s.head {
 		errs = append(errs, s.discard(s.segments[0]))
 		s.segments = s.segments[1:]
-	}
-	if len(s.segments) == 1 && s.head == s.tail {
-		errs = append(errs, s.segments[0].erase())
 	}
 	return errors.Join(errs...)
 }
@@ -121,19 +135,25 @@ func (s *Spool) discard(g *segment) error {
 	return errors.Join(err, g.file.Close())
 }
 
-// erase removes the records of the only remaining segment, so that a restart doesn't read them again. Consumers
-// recognize repeated records for a limited time only.
+// erase removes all records of a segment, so that the next process doesn't read them again after a kill. Consumers
+// detect repeated records only for a limited time.
+//
+// It writes zeros from the end, a page at a time. A kill interrupts a write only between pages, and so leaves whole
+// records, an incomplete line and zeros.
 func (g *segment) erase() error {
-	if g.damaged || g.size == 0 {
-		return nil
-	}
-	if g.size > roomSize {
+	if g.size > zerosAhead {
 		if err := g.file.Truncate(0); err != nil {
 			return fmt.Errorf("empty spool: %w", err)
 		}
 		g.zeroed = 0
-	} else if _, err := g.file.WriteAt(zeros[:g.size], 0); err != nil {
-		return fmt.Errorf("empty spool: %w", err)
+	} else {
+		for end := g.size; end > 0; {
+			begin := (end - 1) / pageSize * pageSize
+			if _, err := g.file.WriteAt(zeros[:end-begin], begin); err != nil {
+				return fmt.Errorf("empty spool: %w", err)
+			}
+			end = begin
+		}
 	}
 	g.base, g.size = g.end(), 0
 	return nil
@@ -169,7 +189,7 @@ func adopt(root, dir string) (*Spool, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // Its process is alive, or the folder is gone.
 	}
-	s := &Spool{root: root, dir: dir, folder: folder}
+	s := &Spool{root: root, dir: dir, folder: folder, adopted: true}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, errors.Join(err, folder.Close())

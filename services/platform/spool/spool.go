@@ -6,7 +6,7 @@
 // line: the CRC-32 of the record as eight hex digits, a space, the record. A line cut off at the end was never
 // acknowledged and is skipped. A damaged line in the middle is skipped too, without affecting others, and its segment
 // is kept for inspection. Zeros may follow the last line: records are written over them, so that a sync needn't wait
-// for the file system's journal to record a new size. Readers skip them as a line that was cut off.
+// for the file system's journal to record a new size. Readers treat them as an incomplete last line.
 //
 // Reading removes nothing: records that were read but not dropped are read again by the next process. A consumer must
 // tolerate repeated records.
@@ -28,8 +28,10 @@ import (
 const (
 	// segmentSize is the size at which a new segment begins. Disk space is freed one segment at a time.
 	segmentSize = 4 << 20
-	// roomSize is how many zeros are written ahead of the records.
-	roomSize = 256 << 10
+	// zerosAhead is the number of zero bytes written ahead at a time.
+	zerosAhead = 256 << 10
+	// pageSize is the smallest page of a supported platform's page cache.
+	pageSize = 4 << 10
 
 	suffix        = ".spool"
 	suffixNew     = ".new"
@@ -42,6 +44,7 @@ type Spool struct {
 	root, dir string
 	limit     int64
 	folder    *os.File // holds the lock
+	adopted   bool     // its process has ended, so it is only read and dropped
 
 	mu         sync.Mutex
 	segments   []*segment // oldest first; Append writes to the last
@@ -59,7 +62,7 @@ type Spool struct {
 type segment struct {
 	file       *os.File
 	base, size int64
-	// zeroed is where the zeros after the records end.
+	// zeroed is the offset up to which the file was filled with zeros ahead of the records. It may be below size.
 	zeroed  int64
 	damaged bool
 }
@@ -69,7 +72,7 @@ func (g *segment) end() int64 { return g.base + g.size }
 // append writes text after the records.
 func (g *segment) append(text []byte) error {
 	if g.size+int64(len(text)) > g.zeroed {
-		// If the disk has no room for zeros, it may still have some for the text.
+		// If the zeros don't fit on the disk, the text alone may.
 		n, _ := g.file.WriteAt(zeros[:], g.size)
 		g.zeroed = g.size + int64(n)
 	}
@@ -82,7 +85,7 @@ func (g *segment) append(text []byte) error {
 	return nil
 }
 
-var zeros [roomSize]byte
+var zeros [zerosAhead]byte
 
 // Open creates a spool under root. It creates root if necessary; no other user may have write access to it. The spool
 // is Full once limit bytes wait. Append still accepts records then, for work already in progress.

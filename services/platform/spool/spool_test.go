@@ -140,7 +140,7 @@ func TestSegments(t *testing.T) {
 		}
 		disk += info.Size()
 	}
-	if len(files) != 1 || disk > roomSize {
+	if len(files) != 1 || disk > zerosAhead {
 		t.Errorf("%d files with %d bytes for nothing", len(files), disk)
 	}
 }
@@ -250,8 +250,7 @@ func TestOrphanHalfRead(t *testing.T) {
 	}
 }
 
-// After a crash that lost everything from any byte on, every complete record is there, in order, and nothing else. The
-// file ends there, or zeros follow.
+// A crash may cut the file at any byte or leave zeros from there on. Every complete record before it is read, in order.
 func TestTornAtEveryByte(t *testing.T) {
 	texts := numbers(0, 6)
 	whole := start(t, t.TempDir(), 1<<20)
@@ -268,7 +267,7 @@ func TestTornAtEveryByte(t *testing.T) {
 		for want < len(ends) && ends[want] <= cut {
 			want++
 		}
-		for _, file := range [][]byte{text[:cut], slices.Concat(text[:cut], make([]byte, roomSize-cut))} {
+		for _, file := range [][]byte{text[:cut], slices.Concat(text[:cut], make([]byte, zerosAhead-cut))} {
 			if got, damaged := recovered(t, file); !slices.Equal(got, texts[:want]) || damaged != 0 {
 				t.Fatalf("cut at %d of %d bytes: %q and %d damaged, want the first %d", cut, len(file), got, damaged, want)
 			}
@@ -276,7 +275,7 @@ func TestTornAtEveryByte(t *testing.T) {
 	}
 }
 
-// recovered returns the records that a new process finds in the segment of one that died.
+// recovered returns the records that a new process reads from a dead process's segment.
 func recovered(t *testing.T, segment []byte) (records []string, damaged int) {
 	t.Helper()
 	root := t.TempDir()
@@ -319,23 +318,67 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A process that dies leaves none of the records that it dropped once its spool was empty, however few they were.
+// Records are erased once all of them are dropped, even a few, so the next process doesn't read them again.
 func TestDroppedRecordsAreErased(t *testing.T) {
-	for name, count := range map[string]int{"few": 3, "more than zeros were written for": 20_000} {
+	for name, size := range map[string]int{
+		"few": 40, "a page": pageSize, "all zeros ahead": zerosAhead, "more": zerosAhead + 1, "far more": 3 * zerosAhead,
+	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			dead := start(t, root, 1<<20)
-			put(t, dead, numbers(0, count)...)
-			if got, _ := drain(t, dead, count); len(got) != count {
-				t.Fatalf("read %d records, want %d", len(got), count)
+			put(t, dead, "first", strings.Repeat("x", size-len("first")-2*lineExtra))
+			if dead.segments[0].size != int64(size) {
+				t.Fatalf("the records take %d bytes, want %d", dead.segments[0].size, size)
 			}
+			drain(t, dead, 9)
 			put(t, dead, "kept")
 			kill(t, dead)
 			got, damaged := drain(t, orphans(t, start(t, root, 1<<20))[0], 9)
 			if !slices.Equal(got, []string{"kept"}) || damaged != 0 {
-				t.Errorf("%q and %d damaged, want the record that was not dropped", got, damaged)
+				t.Errorf("%d records and %d damaged, want the one that was not dropped", len(got), damaged)
 			}
 		})
+	}
+}
+
+// A kill may interrupt the erasure after each page. The next process finds whole records, and no damage.
+func TestKilledWhileErasing(t *testing.T) {
+	s := start(t, t.TempDir(), 1<<20)
+	texts := numbers(0, 1000)
+	put(t, s, texts...)
+	image, err := os.ReadFile(s.segments[0].file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := s.segments[0].size; end > 0; end = (end - 1) / pageSize * pageSize {
+		clear(image[end:])
+		got, damaged := recovered(t, image)
+		if whole := bytes.Count(image, []byte("\n")); damaged != 0 || !slices.Equal(got, texts[:whole]) {
+			t.Errorf("erased from %d on: %d records and %d damaged, want the first %d", end, len(got), damaged, whole)
+		}
+	}
+}
+
+// A damaged segment is kept, and the records after it don't stay with it.
+func TestDamagedSegmentEnds(t *testing.T) {
+	root := t.TempDir()
+	dead := start(t, root, 1<<20)
+	put(t, dead, "good", "bad")
+	if _, err := dead.segments[0].file.WriteAt([]byte{'#'}, lineExtra+int64(len("good"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, damaged := drain(t, dead, 9); !slices.Equal(got, []string{"good"}) || damaged != 1 {
+		t.Errorf("%q and %d damaged, want one of each", got, damaged)
+	}
+	put(t, dead, "later")
+	drain(t, dead, 9)
+	put(t, dead, "kept")
+	kill(t, dead)
+	if got, damaged := drain(t, orphans(t, start(t, root, 1<<20))[0], 9); !slices.Equal(got, []string{"kept"}) || damaged != 0 {
+		t.Errorf("%q and %d damaged, want the record that was not dropped", got, damaged)
+	}
+	if kept, _ := filepath.Glob(filepath.Join(root, "*"+suffixDamaged)); len(kept) != 1 {
+		t.Errorf("kept %v, want the damaged segment", kept)
 	}
 }
 
@@ -351,21 +394,22 @@ func TestSizeOfFile(t *testing.T) {
 		}
 		return info.Size()
 	}
-	if size() != roomSize {
-		t.Errorf("%d bytes after one record, want %d", size(), roomSize)
+	if size() != zerosAhead {
+		t.Errorf("%d bytes after one record, want %d", size(), zerosAhead)
 	}
 	for range 3 {
-		put(t, s, strings.Repeat("x", roomSize/2))
+		put(t, s, strings.Repeat("x", zerosAhead/2))
 		if _, damaged := drain(t, s, 9); damaged != 0 {
 			t.Errorf("%d damaged records", damaged)
 		}
 	}
-	if size() != roomSize {
-		t.Errorf("%d bytes after records that were dropped, want %d", size(), roomSize)
+	if size() != zerosAhead {
+		t.Errorf("%d bytes after records that were dropped, want %d", size(), zerosAhead)
 	}
-	put(t, s, strings.Repeat("x", 2*roomSize))
-	if size() <= 2*roomSize {
-		t.Errorf("%d bytes hold a record of %d", size(), 2*roomSize)
+	end := put(t, s, strings.Repeat("x", 2*zerosAhead)) - s.segments[0].base
+	put(t, s, "next")
+	if size() != end+zerosAhead {
+		t.Errorf("%d bytes after a record that ends at %d, want zeros for %d more", size(), end, zerosAhead)
 	}
 }
 
@@ -501,8 +545,8 @@ func BenchmarkAppend(b *testing.B) {
 	_ = s.Close()
 }
 
-// BenchmarkAppendSync appends and syncs a record with 1, 16 and 64 concurrent callers, and with one that does so 200 times
-// a second. The first caller drops what is there. It reports elapsed and processor time, and how long a caller waits.
+// BenchmarkAppendSync appends and syncs a record with 1, 16 and 64 concurrent callers, and with one caller that is limited
+// to 200 records a second. The first caller drops the records. It reports processor time, and how long a caller waits.
 func BenchmarkAppendSync(b *testing.B) {
 	for _, callers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) { appendSync(b, callers, nil) })

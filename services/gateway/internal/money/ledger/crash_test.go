@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -24,7 +25,8 @@ func contextEnded(t *testing.T) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// image copies a spool's files as a process leaves them that is killed now. cut bytes are missing at the end.
+// image copies a spool's files as a process leaves them that is killed now. cut bytes are missing at the end of its
+// records.
 func image(t *testing.T, from string, cut int) (root string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "spool")
@@ -41,7 +43,8 @@ func image(t *testing.T, from string, cut int) (root string) {
 			continue // The store has this segment.
 		}
 		if i == len(names)-1 {
-			text = text[:max(len(text)-cut, 0)]
+			records := len(bytes.TrimRight(text, "\x00"))
+			clear(text[max(records-cut, 0):])
 		}
 		dir := filepath.Join(root, filepath.Base(filepath.Dir(name)))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
