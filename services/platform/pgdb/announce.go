@@ -104,9 +104,8 @@ func Await(ctx context.Context, limit time.Duration, done func(context.Context) 
 	}
 }
 
-// pauseAfter returns how long a reader that has waited so long pauses before it looks again. For each look the server
-// copies its lock table. As pauses grow with the wait, a reader waits at most half as long again as it must, or 4 ms
-// longer.
+// pauseAfter returns how long a reader pauses after waiting for a while. Each look makes the server copy its lock
+// table. Pauses grow with the wait, so a reader waits at most half as long again as it must, or 4 ms longer.
 func pauseAfter(waited time.Duration) time.Duration {
 	return min(max(waited/2, minPause), maxPause)
 }

@@ -25,7 +25,7 @@ func TestPauseAfter(t *testing.T) {
 	}
 }
 
-// A reader looks for the last time at its limit, and gives up without an error.
+// A reader looks one last time at its limit, and then gives up without an error.
 func TestAwaitLooksUntilTheLimit(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[time.Duration][]time.Duration{

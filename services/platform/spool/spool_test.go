@@ -359,7 +359,7 @@ func TestKilledWhileErasing(t *testing.T) {
 	}
 }
 
-// A damaged segment is kept, and the records after it don't stay with it.
+// A damaged segment is kept once its records are dropped, and later records go to a new one.
 func TestDamagedSegmentEnds(t *testing.T) {
 	root := t.TempDir()
 	dead := start(t, root, 1<<20)

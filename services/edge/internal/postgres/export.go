@@ -46,7 +46,7 @@ func (x *Exports) held(ctx context.Context, lease string, fence int64, do func(q
 	})
 }
 
-// fenced returns export.ErrFence for a statement that found another fence than its own.
+// fenced returns export.ErrFence if a statement found that its lease has another fence.
 func fenced(held bool, err error) error {
 	if err == nil && !held {
 		return export.ErrFence
@@ -126,8 +126,7 @@ func (x *Exports) Begin(ctx context.Context, fence int64, c export.Cursor, at ti
 	return fenced(held, err)
 }
 
-// Advance implements export.Store. For a page without refusals it is one statement, hence one transaction and one round
-// trip.
+// Advance implements export.Store. It is one statement too, unless the page has refusals or belongs to a back-fill.
 func (x *Exports) Advance(ctx context.Context, fence int64, p export.Progress) error {
 	params := advancement(fence, p)
 	if len(p.Refused) == 0 && p.Cursor.Until.IsZero() {

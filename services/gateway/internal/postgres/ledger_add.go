@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// maxAdded is the largest number of entries that are inserted by a statement each, not by COPY. That takes one round
-// trip in place of four, and no more processor time of Postgres.
+// maxAdded is the largest number of entries that are inserted one statement each instead of by COPY. That takes one
+// round trip instead of four, and no more of Postgres's processor time.
 const maxAdded = 4
 
 // addEntries commits a few entries and their counts. It fails if an entry is already stored. The server commits the

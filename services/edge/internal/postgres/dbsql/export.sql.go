@@ -116,9 +116,9 @@ type AdvanceExportCursorParams struct {
 	OccurredAt     time.Time
 }
 
-// AdvanceExportCursor moves a cursor behind a page and keeps the event that the destination took last; sent_at is null if
-// it took none. It does nothing if the lease has another fence, and reports whether the fence was right. The fence stays
-// the same until the transaction ends.
+// AdvanceExportCursor moves a cursor past a page and keeps the event that the destination took last; sent_at is null if
+// it took none. It does nothing if the lease has another fence, and reports whether the fence was right. The fence can't
+// change until the transaction ends.
 func (q *Queries) AdvanceExportCursor(ctx context.Context, arg AdvanceExportCursorParams) (bool, error) {
 	row := q.db.QueryRow(ctx, advanceExportCursor,
 		arg.Lease,

@@ -60,9 +60,9 @@ ORDER BY c.until IS NOT NULL, c.id DESC
 LIMIT @page;
 
 -- name: AdvanceExportCursor :one
--- AdvanceExportCursor moves a cursor behind a page and keeps the event that the destination took last; sent_at is null if
--- it took none. It does nothing if the lease has another fence, and reports whether the fence was right. The fence stays
--- the same until the transaction ends.
+-- AdvanceExportCursor moves a cursor past a page and keeps the event that the destination took last; sent_at is null if
+-- it took none. It does nothing if the lease has another fence, and reports whether the fence was right. The fence can't
+-- change until the transaction ends.
 WITH held AS (
     SELECT FROM export_lease AS l WHERE l.name = @lease AND l.fence = @fence FOR SHARE
 ), advanced AS (
