@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -146,18 +147,34 @@ func (g *segment) erase() error {
 			return fmt.Errorf("empty spool: %w", err)
 		}
 		g.zeroed = 0
-	} else {
-		for end := g.size; end > 0; {
-			begin := (end - 1) / pageSize * pageSize
-			if _, err := g.file.WriteAt(zeros[:end-begin], begin); err != nil {
-				return fmt.Errorf("empty spool: %w", err)
-			}
-			end = begin
-		}
+	} else if err := g.overwrite(g.size, zeros[:pageSize]); err != nil {
+		return err
 	}
 	g.base, g.size = g.end(), 0
 	return nil
 }
+
+// overwrite overwrites the first size bytes of a segment with a page, from the end.
+func (g *segment) overwrite(size int64, page []byte) error {
+	for end := size; end > 0; {
+		begin := (end - 1) / pageSize * pageSize
+		if _, err := g.file.WriteAt(page[:end-begin], begin); err != nil {
+			return fmt.Errorf("empty spool: %w", err)
+		}
+		end = begin
+	}
+	return nil
+}
+
+// forget overwrites the records before a position with empty lines, which readers skip.
+func (g *segment) forget(head int64) error {
+	if g.damaged {
+		return nil // It is kept for inspection.
+	}
+	return g.overwrite(min(head, g.end())-g.base, emptyLines)
+}
+
+var emptyLines = bytes.Repeat([]byte{'\n'}, pageSize)
 
 // Orphans opens the spools under the root whose processes have ended. The caller reads and drops their records, and
 // closes each.

@@ -246,7 +246,8 @@ func (s *Spool) Empty() bool { return s.Waiting() == 0 }
 // Full reports whether Waiting has reached the limit, so that no new work should be accepted.
 func (s *Spool) Full() bool { return s.Waiting() >= s.limit }
 
-// Close closes the spool. It removes the folder, unless records remain in it for the next process.
+// Close closes the spool. It removes the folder, unless records remain in it for the next process, which won't read the
+// dropped ones again.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +256,7 @@ func (s *Spool) Close() error {
 		if s.head == s.tail {
 			errs = append(errs, s.discard(g))
 		} else {
-			errs = append(errs, g.file.Close())
+			errs = append(errs, g.forget(s.head), g.file.Close())
 		}
 	}
 	if s.head == s.tail {

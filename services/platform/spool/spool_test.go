@@ -230,23 +230,25 @@ func TestVolumeOfTheNextPod(t *testing.T) {
 	}
 }
 
-// Records that an adopter hasn't dropped remain for the next one.
+// Records that an adopter hasn't dropped remain for the next one, without those that it has dropped.
 func TestOrphanHalfRead(t *testing.T) {
-	root := t.TempDir()
-	dead := start(t, root, 1<<20)
-	put(t, dead, numbers(0, 5)...)
-	kill(t, dead)
-	alive := start(t, root, 1<<20)
-	first := orphans(t, alive)[0]
-	batch, err := first.Read(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(first.Drop(batch.End), first.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := drain(t, orphans(t, alive)[0], 9); !slices.Equal(got, numbers(0, 5)) {
-		t.Errorf("the next adopter reads %q, want all", got)
+	for _, dropped := range []int{1, 2, 900} {
+		root := t.TempDir()
+		dead := start(t, root, 1<<20)
+		put(t, dead, numbers(0, 1000)...)
+		kill(t, dead)
+		alive := start(t, root, 1<<20)
+		first := orphans(t, alive)[0]
+		batch, err := first.Read(dropped)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(first.Drop(batch.End), first.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got, damaged := drain(t, orphans(t, alive)[0], 9); !slices.Equal(got, numbers(dropped, 1000)) || damaged != 0 {
+			t.Errorf("the next adopter reads %d records and %d damaged, want those from %d on", len(got), damaged, dropped)
+		}
 	}
 }
 
