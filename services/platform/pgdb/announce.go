@@ -24,7 +24,7 @@ type Announcer struct {
 const (
 	// announceClass is the class of the advisory locks; their objects are hashes of the schema and the name.
 	announceClass = 0x53594954
-	// Bounds of a reader's pauses between two looks.
+	// minPause and maxPause bound the time between two looks of a reader.
 	minPause, maxPause = 4 * time.Millisecond, 25 * time.Millisecond
 	// announceTime bounds the wait of a reader.
 	announceTime = 3 * time.Second
@@ -104,8 +104,9 @@ func Await(ctx context.Context, limit time.Duration, done func(context.Context) 
 	}
 }
 
-// pauseAfter returns how long a reader pauses after waiting for a while. Each look makes the server copy its lock
-// table. Pauses grow with the wait, so a reader waits at most half as long again as it must, or 4 ms longer.
+// pauseAfter returns the pause before the next look of a reader that has waited this long. Each look makes the server
+// copy its lock table. Pauses grow with the wait, so a reader waits at most half as long again as it must, or 4 ms
+// longer.
 func pauseAfter(waited time.Duration) time.Duration {
 	return min(max(waited/2, minPause), maxPause)
 }

@@ -138,40 +138,37 @@ func (s *Spool) discard(g *segment) error {
 
 // erase removes all records of a segment, so that the next process doesn't read them again after a kill. Consumers
 // detect repeated records only for a limited time.
-//
-// It writes zeros from the end, a page at a time. A kill interrupts a write only between pages, and so leaves whole
-// records, an incomplete line and zeros.
 func (g *segment) erase() error {
-	if g.size > zerosAhead {
+	if g.size > zerosAhead || overwrite(g.file, g.size, zeros[:pageSize]) != nil {
 		if err := g.file.Truncate(0); err != nil {
 			return fmt.Errorf("empty spool: %w", err)
 		}
 		g.zeroed = 0
-	} else if err := g.overwrite(g.size, zeros[:pageSize]); err != nil {
-		return err
 	}
 	g.base, g.size = g.end(), 0
 	return nil
 }
 
-// overwrite overwrites the first size bytes of a segment with a page, from the end.
-func (g *segment) overwrite(size int64, page []byte) error {
+// overwrite fills a file's first size bytes with copies of page, the last page first. A kill interrupts a write only
+// between pages. With a page of zeros it so leaves whole records, an incomplete line and zeros.
+func overwrite(file io.WriterAt, size int64, page []byte) error {
 	for end := size; end > 0; {
 		begin := (end - 1) / pageSize * pageSize
-		if _, err := g.file.WriteAt(page[:end-begin], begin); err != nil {
-			return fmt.Errorf("empty spool: %w", err)
+		if _, err := file.WriteAt(page[:end-begin], begin); err != nil {
+			return fmt.Errorf("overwrite dropped records: %w", err)
 		}
 		end = begin
 	}
 	return nil
 }
 
-// forget overwrites the records before a position with empty lines, which readers skip.
+// forget overwrites the records before a position with empty lines, which readers skip. It leaves a damaged segment as it
+// is, for inspection.
 func (g *segment) forget(head int64) error {
 	if g.damaged {
-		return nil // It is kept for inspection.
+		return nil
 	}
-	return g.overwrite(min(head, g.end())-g.base, emptyLines)
+	return overwrite(g.file, min(head, g.end())-g.base, emptyLines)
 }
 
 var emptyLines = bytes.Repeat([]byte{'\n'}, pageSize)

@@ -246,8 +246,8 @@ func (s *Spool) Empty() bool { return s.Waiting() == 0 }
 // Full reports whether Waiting has reached the limit, so that no new work should be accepted.
 func (s *Spool) Full() bool { return s.Waiting() >= s.limit }
 
-// Close closes the spool. It removes the folder, unless records remain in it for the next process, which won't read the
-// dropped ones again.
+// Close closes the spool. It removes the folder, unless records remain in it for the next process. That process doesn't
+// read the dropped ones again, except in a damaged segment.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -343,21 +343,63 @@ func TestDroppedRecordsAreErased(t *testing.T) {
 	}
 }
 
+// image is a file whose content is checked after each write.
+type image struct {
+	content []byte
+	check   func(content []byte)
+}
+
+func (i *image) WriteAt(page []byte, offset int64) (int, error) {
+	copy(i.content[offset:], page)
+	i.check(i.content)
+	return len(page), nil
+}
+
 // A kill may interrupt the erasure after each page. The next process finds whole records, and no damage.
 func TestKilledWhileErasing(t *testing.T) {
 	s := start(t, t.TempDir(), 1<<20)
 	texts := numbers(0, 1000)
 	put(t, s, texts...)
-	image, err := os.ReadFile(s.segments[0].file.Name())
+	content, err := os.ReadFile(s.segments[0].file.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := s.segments[0].size; end > 0; end = (end - 1) / pageSize * pageSize {
-		clear(image[end:])
-		got, damaged := recovered(t, image)
-		if whole := bytes.Count(image, []byte("\n")); damaged != 0 || !slices.Equal(got, texts[:whole]) {
-			t.Errorf("erased from %d on: %d records and %d damaged, want the first %d", end, len(got), damaged, whole)
+	left := len(texts)
+	file := &image{content, func(content []byte) {
+		got, damaged := recovered(t, content)
+		if damaged != 0 || len(got) >= left || !slices.Equal(got, texts[:len(got)]) {
+			t.Errorf("%d records and %d damaged after one page more, want fewer than %d", len(got), damaged, left)
 		}
+		left = len(got)
+	}}
+	if err := overwrite(file, s.segments[0].size, zeros[:pageSize]); err != nil || left != 0 {
+		t.Errorf("%d records are left: %v", left, err)
+	}
+}
+
+// A process that closes its spool leaves the records that it hasn't dropped, wherever they begin.
+func TestClosedSpoolForgets(t *testing.T) {
+	for name, erased := range map[string]int{"before the first erasure": 0, "after an erasure": 500} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			s := start(t, root, 1<<20)
+			if erased > 0 {
+				put(t, s, numbers(0, erased)...)
+				drain(t, s, erased)
+			}
+			put(t, s, numbers(0, 300)...)
+			batch, err := s.Read(200)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Drop(batch.End), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			got, damaged := drain(t, orphans(t, start(t, root, 1<<20))[0], 9)
+			if !slices.Equal(got, numbers(200, 300)) || damaged != 0 {
+				t.Errorf("%d records and %d damaged, want the last 100", len(got), damaged)
+			}
+		})
 	}
 }
 

@@ -211,7 +211,7 @@ func (d Destination) reads(s Source) bool {
 // Events returns what the destination gets of an entry: an event for each meter with an amount above zero.
 func (d Destination) Events(source Source, e Entry) []Event { return d.appendEvents(nil, source, e) }
 
-// appendEvents appends what Events returns.
+// appendEvents appends the events of an entry, see Events.
 func (d Destination) appendEvents(events []Event, source Source, e Entry) []Event {
 	customer := e.Organization
 	if d.Customers != nil {

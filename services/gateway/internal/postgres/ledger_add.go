@@ -14,7 +14,7 @@ import (
 )
 
 // maxAdded is the largest number of entries that are inserted one statement each instead of by COPY. That takes one
-// round trip instead of four, and no more of Postgres's processor time.
+// round trip instead of four once the statements are prepared, and no more of Postgres's processor time.
 const maxAdded = 4
 
 // addEntries commits a few entries and their counts. It fails if an entry is already stored. The server commits the
@@ -40,7 +40,7 @@ func addEntries(ctx context.Context, pool *pgxpool.Pool, entries []ledger.Entry,
 // addedFields are the fields of AddEntryParams that hold the buckets.
 var addedFields = fieldsOfBuckets[dbsql.AddEntryParams]()
 
-// entryParams returns the values that copyEntries copies.
+// entryParams returns an entry's columns as parameters of AddEntry: the values that copyEntries copies.
 func entryParams(e *ledger.Entry) (params dbsql.AddEntryParams, err error) {
 	params = dbsql.AddEntryParams{
 		ID: e.ID, RequestID: e.RequestID, OrganizationID: e.Organization, KeyID: e.Key, KeyOrigin: e.KeyOrigin,

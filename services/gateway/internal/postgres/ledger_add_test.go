@@ -31,7 +31,7 @@ func TestSmallAndLargeGroupsAreStoredAlike(t *testing.T) {
 	}
 }
 
-// If the counts or the commit fail, no entry is stored. The connection can be used again, as after a repetition.
+// If the counts or the commit fail, no entry is stored. The connection stays usable, also after a repeated append.
 func TestAppendIsAtomic(t *testing.T) {
 	const create = `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'check_violation'; END $$;

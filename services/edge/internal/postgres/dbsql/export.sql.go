@@ -162,7 +162,7 @@ type BeginExportPageParams struct {
 	ID    int64
 }
 
-// BeginExportPage records since when a page's events may have been taken. It does nothing if the lease has another fence,
+// BeginExportPage stores the time since which a page's events may have been taken, unless one is stored. It does nothing if the lease has another fence,
 // and reports whether the fence was right.
 func (q *Queries) BeginExportPage(ctx context.Context, arg BeginExportPageParams) (bool, error) {
 	row := q.db.QueryRow(ctx, beginExportPage,

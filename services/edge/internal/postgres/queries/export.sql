@@ -82,7 +82,7 @@ WITH held AS (
 SELECT EXISTS (SELECT FROM held) AS held;
 
 -- name: BeginExportPage :one
--- BeginExportPage records since when a page's events may have been taken. It does nothing if the lease has another fence,
+-- BeginExportPage stores the time since which a page's events may have been taken, unless one is stored. It does nothing if the lease has another fence,
 -- and reports whether the fence was right.
 WITH held AS (
     SELECT FROM export_lease AS l WHERE l.name = @lease AND l.fence = @fence FOR SHARE

@@ -25,8 +25,7 @@ func contextEnded(t *testing.T) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// image copies a spool's files as a process leaves them that is killed now. cut bytes are missing at the end of its
-// records.
+// image copies a spool's files as a kill at this moment would leave them, without the last cut bytes of the records.
 func image(t *testing.T, from string, cut int) (root string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "spool")

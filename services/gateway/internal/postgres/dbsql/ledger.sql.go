@@ -77,7 +77,7 @@ type AddEntryParams struct {
 	Searches              int64
 }
 
-// AddEntry adds an entry that the gateway counts itself. It fails if the entry is already stored.
+// AddEntry inserts an entry whose counts are added by other statements of the same transaction. It fails if the entry is already stored.
 func (q *Queries) AddEntry(ctx context.Context, arg AddEntryParams) error {
 	_, err := q.db.Exec(ctx, addEntry,
 		arg.ID,

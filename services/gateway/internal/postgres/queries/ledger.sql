@@ -1,5 +1,5 @@
 -- name: AddEntry :exec
--- AddEntry adds an entry that the gateway counts itself. It fails if the entry is already stored.
+-- AddEntry inserts an entry whose counts are added by other statements of the same transaction. It fails if the entry is already stored.
 INSERT INTO ledger_entry (
     id, request_id, organization_id, key_id, key_origin, user_id, tags, service, run_id, operation,
     requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint,
