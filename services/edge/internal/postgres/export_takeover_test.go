@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,17 +16,7 @@ import (
 func TestWritesDuringTakeover(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	x, ctx := NewExports(pool), t.Context()
-	fence, _, err := x.Lease(ctx, "destination/d", "a", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Open(ctx, "d", export.Counts, exportHour); err != nil {
-		t.Fatal(err)
-	}
-	cursors, err := x.Cursors(ctx, "d")
-	if err != nil || len(cursors) != 1 {
-		t.Fatalf("cursors %+v: %v", cursors, err)
-	}
+	fence, cursors := openCursor(t, x)
 	event := export.Event{
 		Identifier: "id", Source: export.Counts, Organization: "acme", Metric: "llm_requests", Amount: "5", At: exportHour,
 	}

@@ -11,20 +11,27 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// The event that a destination took last stays known, whether its page went on or failed, until it takes another one.
-func TestLastTakenIsKept(t *testing.T) {
-	x, ctx := NewExports(testkit.Postgres(t, migrations.FS)), t.Context()
-	fence, _, err := x.Lease(ctx, "destination/d", "a", time.Hour)
+// openCursor takes the lease of the destination d and opens its only cursor.
+func openCursor(t *testing.T, x *Exports) (fence int64, cursors []export.Cursor) {
+	t.Helper()
+	fence, _, err := x.Lease(t.Context(), "destination/d", "a", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Open(ctx, "d", export.Counts, exportHour); err != nil {
+	if err := x.Open(t.Context(), "d", export.Counts, exportHour); err != nil {
 		t.Fatal(err)
 	}
-	cursors, err := x.Cursors(ctx, "d")
+	cursors, err = x.Cursors(t.Context(), "d")
 	if err != nil || len(cursors) != 1 {
 		t.Fatalf("cursors %+v: %v", cursors, err)
 	}
+	return fence, cursors
+}
+
+// The event that a destination took last stays known, whether its page went on or failed, until it takes another one.
+func TestLastTakenIsKept(t *testing.T) {
+	x, ctx := NewExports(testkit.Postgres(t, migrations.FS)), t.Context()
+	fence, cursors := openCursor(t, x)
 	last := func(id string) export.LastTaken {
 		return export.LastTaken{Event: export.Event{
 			Identifier: id, Source: export.Counts, Organization: "acme", Metric: "llm_requests", Customer: "cus_1", Name: "calls", Amount: "5", At: exportHour,
